@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import finished
 
 ROOT = Path(__file__).parents[3]
 
@@ -90,8 +90,7 @@ def test_without_trl_the_script_says_what_to_install(
 def test_the_script_writes_its_tables(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason="the comparison needs TRL: pip install 'sudoku-dllm[trl]'")
     words = "--model tiny --rounds 1 --max_completion_length 4 --kl_weight 0.1".split()
-    done = run_script(SCRIPT, [*words, "--output_dir", tmp_path], env=ENVIRONMENT, fresh=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    finished(SCRIPT, [*words, "--output_dir", tmp_path], env=ENVIRONMENT, fresh=True)
     cost = pd.read_csv(tmp_path / "cost.csv", index_col="what")
     assert list(cost.columns) == ["ours", "trl", "ours / trl"] and (cost > 0).all(axis=None)
     assert {"step s", "generation s", "update s", "resident MiB", "tensors MiB"} <= set(cost.index)

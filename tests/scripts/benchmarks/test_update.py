@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tests.helpers.drawn import first_seed
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import finished
 
 ROOT = Path(__file__).parents[3]
 
@@ -153,10 +153,7 @@ def test_the_benchmark_writes_its_tables_and_figure(tmp_path: Path) -> None:
         "--position_temperatures 0.4 --tokens_per_step 1 4"
     ).split()
     script = ROOT / "scripts" / "benchmarks" / "update.py"
-    done = run_script(
-        script, [*words, "--output_dir", tmp_path], env={**os.environ, "OMP_NUM_THREADS": "1"}, fresh=True
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    finished(script, [*words, "--output_dir", tmp_path], env={**os.environ, "OMP_NUM_THREADS": "1"}, fresh=True)
     times = pd.read_csv(tmp_path / "update_time.csv").set_index("task")
     assert list(times.index) == [
         f"{case}, T_pos 0.4, {count} a step" for case in ("shipped", "wide") for count in (1, 4)

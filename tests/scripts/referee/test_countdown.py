@@ -24,7 +24,7 @@ from scripts.referee.countdown import (
     draw_puzzles,
 )
 from scripts.shared.signs import is_held_out
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import finished
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
 SIGNS = {PLUS: add, MINUS: sub, TIMES: mul}
@@ -101,7 +101,6 @@ def test_all_methods_in_small(tmp_path: Path) -> None:
     words = ["--start_steps", "3", "--width", "16", "--depth", "1", "--puzzles", "40", "--test_puzzles", "10"]
     words += ["--max_steps", "2", "--prompts", "2", "--num_generations", "4", "--reward", "passes"]
     words += ["--seeds", "0", "--jobs", "0", "--output_dir", str(tmp_path / "run")]
-    done = run_script(SCRIPTS / "referee" / "countdown.py", [*METHODS, *OURS, *words])
-    assert done.returncode == 0, done.stderr[-3000:]
+    finished(SCRIPTS / "referee" / "countdown.py", [*METHODS, *OURS, *words])
     table = (tmp_path / "run" / "table.md").read_text("utf-8")
     assert all(title in table for title in Countdown.ARMS.values()) and "right at 2 tokens" in table

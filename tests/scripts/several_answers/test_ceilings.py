@@ -10,7 +10,7 @@ from scripts.several_answers.report import percent, table_of
 from scripts.several_answers.rows import CELLS, drawn_boards, drawn_share, first_pass
 from sudoku_env.board import is_valid
 from tests.helpers.drawn import near_share
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import finished
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "several_answers" / "ceilings.py"
 
@@ -52,8 +52,7 @@ def test_tables_by_hand() -> None:
 @pytest.mark.slow
 def test_a_table_a_picture_and_a_page(tmp_path: Path) -> None:
     words = ["--orders", "random", "margin, ties to the left", "--decodes", "3", "--output_dir", tmp_path]
-    done = run_script(SCRIPT, [*words, "--page", tmp_path / "docs" / "ceilings.md"], timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
+    finished(SCRIPT, [*words, "--page", tmp_path / "docs" / "ceilings.md"], timeout=600)
     table = pd.read_csv(tmp_path / "ceilings.csv")
     assert {*table["size"]} == {*CELLS} and table["valid"].between(0, 1 + 1e-12).all()
     assert table.loc[(table["cells"] == 1), "valid"].to_numpy() == pytest.approx(1)

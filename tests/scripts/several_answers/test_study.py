@@ -9,7 +9,7 @@ from scripts.several_answers.further import command_of
 from scripts.several_answers.outcome_tables import GONE, outcomes_in
 from scripts.several_answers.rows import exact_rows
 from sudoku_dllm.several.report import CEILINGS
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import finished
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "several_answers.md"
@@ -46,8 +46,7 @@ def test_commands_say_what_was_run() -> None:
 def test_the_page_is_made_again_byte_by_byte(tmp_path: Path) -> None:
     script = ROOT / "scripts" / "several_answers" / "study.py"
     words = ["--study", STUDY, "--page", tmp_path / "docs" / "page.md", "--tables", tmp_path / "tables.md"]
-    done = run_script(script, words, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
+    finished(script, words, timeout=300)
     assert (tmp_path / "tables.md").read_text(encoding="utf-8") == (STUDY / "tables.md").read_text(encoding="utf-8")
     assert (tmp_path / "docs" / "page.md").read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
     assert (tmp_path / "docs" / "images" / "several_answers.png").stat().st_size

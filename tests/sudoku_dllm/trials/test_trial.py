@@ -13,7 +13,7 @@ from sudoku_dllm.trials import Records, write_job
 from sudoku_dllm.trials.jobs import Job, Lines
 from sudoku_dllm.trials.trial import TrialArguments
 from sudoku_dllm.trials.trial_report import table
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import finished, run_script
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "compare_addition.py"
@@ -21,8 +21,7 @@ SMALL = ["--sums", "40", "--start_steps", "2", "--width", "2"]
 
 
 def run(folder: Path, *words: str) -> str:
-    done = run_script(EXAMPLE, [*SMALL, *words, "--output_dir", folder], timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = finished(EXAMPLE, [*SMALL, *words, "--output_dir", folder], timeout=300)
     return done.stdout
 
 
