@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig, annealed, log_margins, score_states, token_logprobs_at
 from dllm_rl.sudoku import PuzzleBatch
-from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.policy_reference import policy_at
 from tests.dllm_rl.helpers.tiny_llada import make_model
 
@@ -53,9 +52,7 @@ def test_epsilon_bounds_the_margin_and_stops_a_saturated_gradient() -> None:
     assert bool(torch.isfinite(logits.grad).all()) and float(logits.grad.abs().max()) < 1e-6
 
 
-def test_scores_agree_with_the_definition_one_state_at_a_time(
-    model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled]
-) -> None:
+def test_scores_agree_with_the_definition_one_state_at_a_time(model, batch, puzzles) -> None:
     """Prompts of the batch are padded; those of the reference are not. In float32, as models are."""
     model = model.float()
     assert batch.prompt_mask is not None

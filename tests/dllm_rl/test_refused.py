@@ -243,10 +243,7 @@ CALLS: dict[str, list[Callable[[Any], Any]]] = {
     "rule 'guess' is unknown; choose one of .*naked_single": [
         lambda at: PuzzleBatch.collate(at.puzzles, pad_id=0, rule="guess")
     ],
-    "no puzzles": [
-        lambda at: PuzzleBatch.collate([], pad_id=0),
-        lambda at: SftDataset(SudokuTask(1, 1).batch([])),
-    ],
+    "no puzzles": [lambda at: PuzzleBatch.collate([], pad_id=0), lambda at: SftDataset(SudokuTask(1, 1).batch([]))],
     "answers='one' and 'any'": [lambda at: sudoku_task().batch([*puzzles(1), *puzzles(1, answers="any")])],
     "answer is not known at some open position; for Sudoku give the task a tail": [
         lambda at: SftDataset(SudokuTask(1).batch(at.puzzles))

@@ -5,13 +5,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.sft import (
-    MIN_MASK_RATIO,
-    SftDataset,
-    mask_tokens,
-    masked_diffusion_loss,
-    weighted_masked_loss,
-)
+from dllm_rl.sft import MIN_MASK_RATIO, SftDataset, mask_tokens, masked_diffusion_loss, weighted_masked_loss
 from dllm_rl.sudoku import SudokuTask
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.tiny_llada import make_model
@@ -83,12 +77,7 @@ def test_loss_and_gradient_against_loops(padded: bool) -> None:
 
     seed, (corrupted, masked, ratio) = first_with(lambda drawn: int(drawn[1][1].any(1).sum()) >= 2, masks, seed=5)
     loss = masked_diffusion_loss(
-        model,
-        ids,
-        maskable,
-        MASK,
-        attention_mask=attention_mask,
-        generator=torch.Generator().manual_seed(seed),
+        model, ids, maskable, MASK, attention_mask=attention_mask, generator=torch.Generator().manual_seed(seed)
     )
     got = torch.autograd.grad(loss, list(model.parameters()))
     total = torch.zeros((), dtype=torch.float64)

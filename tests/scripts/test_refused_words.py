@@ -1,7 +1,5 @@
 """Words that mean nothing to a script end it with a sentence, before anything is written."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.helpers.warm_process import ROOT, run_script
@@ -41,9 +39,7 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
 @pytest.mark.parametrize(
     ("script", "words", "told"), [(script, *case) for script, cases in REFUSED.items() for case in cases]
 )
-def test_words_that_mean_nothing_are_named_before_anything_is_written(
-    tmp_path: Path, script: str, words: str, told: str
-) -> None:
+def test_words_that_mean_nothing_are_named_before_anything_is_written(tmp_path, script, words, told) -> None:
     words = words if "{folder}" in words else f"{words} --output_dir {{folder}}/run"
     done = run_script(ROOT / "scripts" / script, words.format(folder=tmp_path).split(), timeout=300, cwd=ROOT)
     assert done.returncode == 2 and "Traceback" not in done.stderr

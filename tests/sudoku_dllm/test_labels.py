@@ -226,9 +226,7 @@ def test_budgets_are_updates_in_one_proportion_or_equal_times(counted: Path, tmp
     assert json.loads((counted / "objective" / "seed42" / "result.json").read_text())["updates"] == 4
 
 
-def test_a_seed_gives_the_same_table_twice(
-    counted: Path, whole_options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_a_seed_gives_the_same_table_twice(counted, whole_options, tmp_path, monkeypatch, capsys) -> None:
     run_here(monkeypatch, "train_sudoku.py", *LABELS, **whole_options, arms="objective", output_dir=tmp_path / "again")
     first, second = (
         [{name: value for name, value in row.items() if name not in TIMES} for row in rows_of(folder)]
@@ -393,17 +391,13 @@ def test_ctrl_c_ends_with_the_command_that_goes_on(tmp_path: Path) -> None:
         (["--num_generations", "0"], "num_generations=0"),
     ],
 )
-def test_bad_arguments_end_with_a_sentence(
-    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_bad_arguments_end_with_a_sentence(words, message, tmp_path, monkeypatch, capsys) -> None:
     with pytest.raises(SystemExit, match="2"):
         run_here(monkeypatch, "train_sudoku.py", *LABELS, *words, "--output_dir", tmp_path / "run")
     assert message in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
-def test_a_recipe_is_read_and_misspelt_options_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_a_recipe_is_read_and_misspelt_options_are_named(tmp_path, monkeypatch, capsys) -> None:
     with pytest.raises(SystemExit, match="2"):
         recipe = _yaml(tmp_path, learning_rat=1e-4)
         run_here(monkeypatch, "train_sudoku.py", *LABELS, recipe, "--output_dir", tmp_path / "run")

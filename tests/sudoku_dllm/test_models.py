@@ -64,9 +64,7 @@ def test_a_puzzle_of_another_size_than_the_models_is_refused(folder: Path, capsy
     assert f"board_sizes in config.json of {folder} must be a list of numbers, e.g. [6], not '6'" in told
 
 
-def test_a_model_that_tells_no_size_is_given_what_its_tokenizer_was_made_for(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_that_tells_no_size_is_given_what_its_tokenizer_was_made_for(folder, capsys) -> None:
     configure(folder, board_sizes=None)
     assert "is a model for 6×6 and a puzzle is 4×4" in refusal(capsys, "decode", "--model", str(folder), FOUR)
     model, tokenizer = load(str(folder))
@@ -132,9 +130,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("damage", "message"), WRONG)
-def test_a_damaged_model_is_refused_before_anything_is_written(
-    damage, message: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_model_is_refused_before_anything_is_written(damage, message, folder, tmp_path, capsys) -> None:
     damage(folder)
     with pytest.raises(ValueError) as refused:
         load(str(folder))
@@ -146,9 +142,7 @@ def test_a_damaged_model_is_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGES)
-def test_train_refuses_a_damaged_model_before_it_opens_a_run(
-    damage, message: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_train_refuses_a_damaged_model_before_it_opens_a_run(damage, message, folder, tmp_path, capsys) -> None:
     damage(folder)
     with pytest.raises(SystemExit, match="2"):
         main(["train", "--model", str(folder), "--output_dir", str(tmp_path / "run")])

@@ -8,15 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decoding import (
-    STRATEGIES,
-    Decode,
-    Decoding,
-    EntropyBound,
-    Threshold,
-    decode,
-    semi_autoregressive,
-)
+from dllm_rl.decoding import STRATEGIES, Decode, Decoding, EntropyBound, Threshold, decode, semi_autoregressive
 from dllm_rl.decoding.choosing import best_positions, draw_positions
 from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.models.llada import LladaForMaskedLM
@@ -58,14 +50,7 @@ def entropy_at(policy: Policy, ell: int) -> float:
         ("definite_first", None, EntropyBound(0.5)),
     ],
 )
-def test_against_loops(
-    model: LladaForMaskedLM,
-    puzzles: list[PreFilled],
-    tokenizer: PreTrainedTokenizerFast,
-    name: str,
-    count: int | None,
-    limit: Threshold | EntropyBound | None,
-) -> None:
+def test_against_loops(model, puzzles, tokenizer, name, count, limit) -> None:
     """Each puzzle alone, from the definitions, on to the end after errors; with a limit, steps differ in their size."""
 
     def compared(seed: int) -> set[int]:
@@ -123,9 +108,7 @@ def compare(
 
 @pytest.mark.parametrize("count", [1, 3, 50])
 @pytest.mark.parametrize("name", list(STRATEGIES))
-def test_every_strategy_fills_everything_once(
-    model: LladaForMaskedLM, batch: PuzzleBatch, name: str, count: int
-) -> None:
+def test_every_strategy_fills_everything_once(model, batch, name, count) -> None:
     generator = torch.Generator().manual_seed(0)
     record = decode(model, batch, Decoding(name, tokens_per_step=count), generator=generator)
     masked = batch.responses == batch.layout.mask_id

@@ -28,9 +28,7 @@ def answers_of(record: Rollout) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_replayed_roll_out_is_the_one_that_was_recorded(
-    model: LladaForMaskedLM, batch: PuzzleBatch, count: int
-) -> None:
+def test_a_replayed_roll_out_is_the_one_that_was_recorded(model, batch, count) -> None:
     record = uneven_rollout(model, batch, replace(DRAWN, tokens_per_step=count), seed=0, num_generations=G)
     responses, step_of = answers_of(record)
     found = replay(model, batch, responses, step_of, POLICY, num_generations=G)
@@ -54,9 +52,7 @@ def test_a_replayed_roll_out_is_the_one_that_was_recorded(
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_its_ratio_is_1_and_of_one_token_a_step_its_gradient_that_of_the_roll_out(
-    model: LladaForMaskedLM, batch: PuzzleBatch, count: int
-) -> None:
+def test_its_ratio_is_1_and_of_one_token_a_step_its_gradient_that_of_the_roll_out(model, batch, count) -> None:
     record = uneven_rollout(model, batch, replace(DRAWN, tokens_per_step=count), seed=0, num_generations=G)
     found = replay(model, batch, *answers_of(record), POLICY, num_generations=G)
     config = ObjectiveConfig(policy_weight=1.0, f_weight=1.0)

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decoding import Decoding, OnError, decode
+from dllm_rl.decoding import Decoding, decode
 from dllm_rl.decoding.noise import puzzle_noise
 from dllm_rl.decoding.rollouts import Rollout, rollout
 from dllm_rl.decoding.trajectories import micro_batches
@@ -26,12 +25,7 @@ from tests.helpers.drawn import first_with
 
 
 def assert_replays(
-    model: LladaForMaskedLM,
-    record: Rollout,
-    puzzles: list[PreFilled],
-    lam: float,
-    *,
-    corrected: bool = False,
+    model: LladaForMaskedLM, record: Rollout, puzzles: list[PreFilled], lam: float, *, corrected: bool = False
 ) -> None:
     """Play every trajectory again from its puzzle, one state at a time, and compare all that was recorded."""
     count = record.positions.shape[2]
@@ -80,9 +74,7 @@ def assert_replays(
         assert corrected or not errors or errors == [steps - 1]
 
 
-def test_every_trajectory_replays_one_state_at_a_time(
-    model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled]
-) -> None:
+def test_every_trajectory_replays_one_state_at_a_time(model, batch, puzzles) -> None:
     record = uneven_rollout(model, batch, seed=0, num_generations=5, lam=0.3)
     assert_replays(model, record, puzzles, 0.3)
 
@@ -99,9 +91,7 @@ def test_trajectories_on_6x6_replay() -> None:
 
 @pytest.mark.parametrize("on_error", ["end", "correct"])
 @pytest.mark.parametrize("count", [2, 3, 50])
-def test_decisions_on_several_positions_by_definition(
-    model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled], count: int, on_error: OnError
-) -> None:
+def test_decisions_on_several_positions_by_definition(model, batch, puzzles, count, on_error) -> None:
 
     def some_wrong_and_some_to_the_end(record: Rollout) -> bool:
         return bool(record.errors.any()) and int(record.live.sum(1).max()) == int(record.decisions.max())
@@ -124,9 +114,7 @@ def test_distinct_states_are_distinct_shared_and_ordered_by_step(model: LladaFor
     assert bool((step_of.diff() >= 0).all())
 
 
-def test_a_puzzle_that_occurs_twice_shares_its_states(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_a_puzzle_that_occurs_twice_shares_its_states(model, puzzles, tokenizer) -> None:
     twice = [puzzles[1], puzzles[0], puzzles[1]]
     record = rollout(model, PuzzleBatch.collate(twice, pad_id=tokenizer.pad_token_id), DRAWN, num_generations=3)
     assert record.state_of[:, 0].tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0]
@@ -135,9 +123,7 @@ def test_a_puzzle_that_occurs_twice_shares_its_states(
     assert len(keys) == len(record.responses)
 
 
-def test_puzzles_of_the_same_state_and_another_prompt_are_not_merged(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_puzzles_of_the_same_state_and_another_prompt_are_not_merged(model, puzzles, tokenizer) -> None:
     twins = PuzzleBatch.collate([puzzles[0], puzzles[0]], pad_id=tokenizer.pad_token_id)
     prompt_ids = twins.prompt_ids.clone()
     prompt_ids[1, 0] += 1
@@ -166,9 +152,7 @@ def test_recorded_rewards_average_to_f(model: LladaForMaskedLM, batch: PuzzleBat
     torch.testing.assert_close(first, record.expected_reward[:3], atol=5 * 0.5 / 20, rtol=0)
 
 
-def test_actions_are_drawn_from_the_policy(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_actions_are_drawn_from_the_policy(model, puzzles, tokenizer) -> None:
     batch = PuzzleBatch.collate(puzzles[:1], pad_id=tokenizer.pad_token_id)
     torch.manual_seed(3)
     record = rollout(model, batch, DRAWN, num_generations=2000)
@@ -198,9 +182,7 @@ def test_chunked_sampling_replays(model: LladaForMaskedLM, batch: PuzzleBatch, p
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_roll_out_is_in_the_precision_of_its_model(
-    model: LladaForMaskedLM, batch: PuzzleBatch, dtype: torch.dtype
-) -> None:
+def test_a_roll_out_is_in_the_precision_of_its_model(model, batch, dtype) -> None:
     record = rollout(model.to(dtype), batch, DRAWN, num_generations=2)
     for name in ("old_logprobs", "expected_reward", "entropy", "top_prob"):
         assert getattr(record, name).dtype == dtype, name
@@ -222,9 +204,7 @@ def test_a_generator_decides_alone(model: LladaForMaskedLM, batch: PuzzleBatch) 
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_the_models_mode_and_the_puzzles_are_left_as_they_were(
-    model: LladaForMaskedLM, batch: PuzzleBatch, training: bool
-) -> None:
+def test_the_models_mode_and_the_puzzles_are_left_as_they_were(model, batch, training) -> None:
     model.train(training)
     before = batch.responses.clone()
     record = rollout(model, batch, DRAWN, num_generations=2)
@@ -259,9 +239,7 @@ def test_noise_decides_whatever_the_passes(model: LladaForMaskedLM, batch: Puzzl
             assert torch.equal(getattr(parts, name), getattr(whole, name)), name
 
 
-def test_puzzles_decode_alike_wherever_they_are_dealt(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_puzzles_decode_alike_wherever_they_are_dealt(model, puzzles, tokenizer) -> None:
     def play(numbers: list[int]) -> Rollout:
         batch = PuzzleBatch.collate([puzzles[number] for number in numbers], pad_id=tokenizer.pad_token_id)
         noise = puzzle_noise(5, 0, numbers, 4, most_blanks(batch))

@@ -34,9 +34,7 @@ def reward(batch: PuzzleBatch, record: Rollout, puzzle: int, state: int, positio
     return float(right and bool(record.definite[state, position]))
 
 
-def test_f_of_a_scored_tail_is_the_reward_averaged_over_all_actions(
-    model: LladaForMaskedLM, scored: PuzzleBatch, puzzles: list[PreFilled]
-) -> None:
+def test_f_of_a_scored_tail_is_the_reward_averaged_over_all_actions(model, scored, puzzles) -> None:
     record = rollout(model, scored, DRAWN, num_generations=4, lam=0.3, generator=torch.Generator().manual_seed(0))
     assert record.policy == POLICY
     for state in range(0, len(record.responses), 3):
@@ -93,9 +91,7 @@ def test_forced_cells_are_those_of_the_rule(model: LladaForMaskedLM, batch: Puzz
         assert cells.sum() < (definite_cells(boards) > 0).sum()
 
 
-def test_a_part_holds_the_trajectories_of_its_puzzles_and_the_states_that_they_visit(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_a_part_holds_the_trajectories_of_its_puzzles_and_the_states_that_they_visit(model, puzzles, tokenizer) -> None:
     """Puzzle 3 is puzzle 0 again and shares its states, which belong to puzzle 0 in the whole."""
     twice = PuzzleBatch.collate([*puzzles[:3], puzzles[0]], pad_id=tokenizer.pad_token_id)
     whole = rollout(model, twice, DRAWN, num_generations=3, generator=torch.Generator().manual_seed(5))

@@ -78,9 +78,7 @@ def alone(
 
 
 @pytest.fixture(scope="module")
-def hesitant(
-    fitted: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> LladaForMaskedLM:
+def hesitant(fitted, puzzles, tokenizer) -> LladaForMaskedLM:
     """A model of whose decodes each setting takes something back, unless the passes are used up."""
     batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
 
@@ -96,9 +94,7 @@ def hesitant(
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("how", SETTINGS)
-def test_against_loops(
-    hesitant: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, how: TakeBack, count: int
-) -> None:
+def test_against_loops(hesitant, puzzles, tokenizer, how, count) -> None:
     """All puzzles together, and few in a pass, give what each gives alone; given tokens stay, and nothing is open."""
     model, batch = hesitant, PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
     record = decode(model, batch, Decoding("probability", tokens_per_step=count, take_back=how))
@@ -142,13 +138,7 @@ def test_what_is_never_in_doubt_is_decoded_as_without_taking_back(model: LladaFo
 
 @pytest.mark.parametrize("threshold", [0.3, 0.7])
 @pytest.mark.parametrize("editing", [0.2, 0.5, 0.9])
-def test_editing_is_that_of_diffusers(
-    model: LladaForMaskedLM,
-    puzzles: list[PreFilled],
-    tokenizer: PreTrainedTokenizerFast,
-    threshold: float,
-    editing: float,
-) -> None:
+def test_editing_is_that_of_diffusers(model, puzzles, tokenizer, threshold, editing) -> None:
     """`BlockRefinementScheduler` with one block and a quota of one token a step, pass by pass on the same model."""
     diffusers = pytest.importorskip("diffusers")
     scheduler = diffusers.BlockRefinementScheduler(threshold=threshold, editing_threshold=editing)
@@ -201,9 +191,7 @@ def compare(
     return edited
 
 
-def test_evaluations_count_every_pass(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_evaluations_count_every_pass(model, puzzles, tokenizer) -> None:
     how, task = TakeBack(24, remask_threshold=0.4), SudokuTask(pad_id=tokenizer.pad_token_id)
     record = decode(model, task.batch(puzzles), Decoding("probability", take_back=how))
     found = evaluate(model, puzzles, task, Decoding("probability", take_back=how), batch_size=2)

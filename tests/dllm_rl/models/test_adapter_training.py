@@ -128,9 +128,7 @@ def test_training_raises_the_expected_reward(make: Make, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("make", "shifted"), [(bert_model, False), (dream_model, True)])
-def test_judged_decisions_of_a_wrapped_model_are_those_of_its_own_logits(
-    make: Callable[[], nn.Module], shifted: bool
-) -> None:
+def test_judged_decisions_of_a_wrapped_model_are_those_of_its_own_logits(make, shifted) -> None:
     """Σ_m (r_m / Σ r − 1/M) ∇ log π(a_m|s) of logits that the plain model gives state by state, of the same draws."""
     plain = make().eval().double()
     problems, policy = sudoku_task().batch(puzzles(3, answers="any")), PolicyConfig(1.0, 1.0)
@@ -201,9 +199,7 @@ def test_padding_is_masked(make: Callable[[], nn.Module], shifted: bool) -> None
 
 
 @pytest.mark.parametrize(("make", "plain"), [(bert, bert_model), (dream, dream_model)])
-def test_what_is_saved_is_the_model_without_the_adapter(
-    make: Make, plain: Callable[[int], nn.Module], tmp_path: Path
-) -> None:
+def test_what_is_saved_is_the_model_without_the_adapter(make, plain, tmp_path) -> None:
     run = trainer(tmp_path, make(), **{**SAVING, "max_steps": 2})
     run.train()
     run.save_model(str(tmp_path / "end"))
@@ -216,9 +212,7 @@ def test_what_is_saved_is_the_model_without_the_adapter(
 
 
 @pytest.mark.parametrize(("make", "plain"), [(bert_with_lora, bert_model), (dream_with_lora, dream_model)])
-def test_only_lora_trains_and_is_saved_for_the_plain_model(
-    make: Make, plain: Callable[[], nn.Module], tmp_path: Path
-) -> None:
+def test_only_lora_trains_and_is_saved_for_the_plain_model(make, plain, tmp_path) -> None:
     model = make()
     before = weights(model)
     run = trainer(tmp_path, model, **{**SAVING, "max_steps": 2}, learning_rate=1e-2)

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import torch
-from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from scripts.shared.small_tokenizer import build_small_tokenizer
@@ -97,9 +96,7 @@ def test_moving_keeps_everything(batch: PuzzleBatch, puzzles: list[PreFilled]) -
     assert PuzzleBatch.collate(puzzles[::2], pad_id=0).to("meta").prompt_mask is None
 
 
-def test_puzzles_that_do_not_fit_together_are_refused(
-    puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_puzzles_that_do_not_fit_together_are_refused(puzzles, tokenizer) -> None:
     board = generate(1, size=4, clues=8, rule="singles", seed=9).boards[0]
     prompt = build_prompt(board, "compact")
     longer = pre_fill(prompt, tokenizer, 20)

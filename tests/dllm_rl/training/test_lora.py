@@ -198,11 +198,7 @@ def test_the_first_ratio_is_one_in_bfloat16(tmp_path: Path, checkpointing: bool,
     model = add_lora(warm_model().to(torch.bfloat16), r=2)
     stir(model)
     run = trainer(
-        tmp_path,
-        model,
-        max_steps=2,
-        gradient_checkpointing=checkpointing,
-        gradient_accumulation_steps=accumulation,
+        tmp_path, model, max_steps=2, gradient_checkpointing=checkpointing, gradient_accumulation_steps=accumulation
     )
     run.train()
     ratios = logged(run, "max_log_ratio_at_update_0")

@@ -29,12 +29,7 @@ COMMON: dict[str, Any] = {
 SAVED = {**COMMON, "num_iterations": 2, "optim": "adamw_torch", "save_strategy": "steps", "save_steps": 1}
 WHOLE = {"per_device_train_batch_size": 12}
 """What the processes share in a step; a pass holds few states, so each takes passes of its own number."""
-IN_TWO = {
-    "shard": True,
-    "per_device_train_batch_size": 2,
-    "gradient_accumulation_steps": 3,
-    "max_tokens_per_pass": 150,
-}
+IN_TWO = {"shard": True, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 3, "max_tokens_per_pass": 150}
 IN_THREE = {**IN_TWO, "gradient_accumulation_steps": 2}
 RUNS: dict[str, dict[str, Any]] = {
     "plain": COMMON,

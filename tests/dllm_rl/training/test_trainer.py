@@ -206,10 +206,7 @@ def test_accumulated_gradient_is_the_mean_over_both_rollouts(tmp_path, rollouts,
         model = warm_model().double()
         for record in rollouts:
             objective_pass(
-                model,
-                record,
-                lambda first, second: (-0.5 * choose(first, second)).backward(),
-                config=run.objective,
+                model, record, lambda first, second: (-0.5 * choose(first, second)).backward(), config=run.objective
             )
         return [param.grad for param in model.parameters()]
 

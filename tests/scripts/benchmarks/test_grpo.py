@@ -42,9 +42,7 @@ def test_adapters_on_both_sides_and_a_server_only_with_them(folder: Path, tmp_pa
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-def test_our_side_runs_step_by_step_with_completions_of_one_length(
-    name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_side_runs_step_by_step_with_completions_of_one_length(name, folder, tmp_path, monkeypatch) -> None:
     answers = io.StringIO()
     clock = StepByStep(answers)
     setting = Setting(str(folder), trainer=name, kl_weight=0.1, accumulation=2, max_completion_length=5)
@@ -76,9 +74,7 @@ def test_the_reward_differs_within_a_group() -> None:
     assert spread_reward([[7, 8], [6], []]) == [0.5, 6.0, 0.0]
 
 
-def test_without_trl_the_script_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_trl_the_script_says_what_to_install(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "trl", None)
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--output_dir", str(tmp_path)])
     with pytest.raises(SystemExit, match="2"):

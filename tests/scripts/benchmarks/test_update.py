@@ -98,9 +98,7 @@ def largest_change(result: UpdateResult, record: Rollout) -> float:
 @pytest.mark.parametrize(("num_generations", "tokens_per_step"), [(2, 1), (8, 1), (8, 4)])
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("update", [0, 1])
-def test_the_naive_gradient_is_the_lean_one(
-    num_generations: int, config: ObjectiveConfig, update: int, tokens_per_step: int
-) -> None:
+def test_the_naive_gradient_is_the_lean_one(num_generations, config, update, tokens_per_step) -> None:
     """Each term on its own and both; at the second update on a roll-out the ratios differ from 1 and some are cut."""
     model, record = played(num_generations, tokens_per_step)
     assert bool((~record.live).any()) and bool(record.errors.any())
@@ -117,9 +115,7 @@ def test_the_naive_gradient_is_the_lean_one(
         )
         values = []
         got = gradient(
-            model,
-            lambda backward, values=values: values.append(naive_pass(model, record, backward, **common)),
-            weights,
+            model, lambda backward, values=values: values.append(naive_pass(model, record, backward, **common)), weights
         )
         assert_same(got, expected)
         assert values[0] == pytest.approx((result.terms["policy"], result.terms["f"]), rel=1e-9, abs=1e-9)

@@ -21,16 +21,7 @@ from scripts.referee.objectives.wd1 import Wd1
 from scripts.referee.tiny import TinyModel, logprobs_of
 
 MASK = 3
-OBJECTIVES: list[Objective] = [
-    DiffuGrpo(),
-    CoupledGrpo(),
-    Wd1(),
-    Spg(),
-    Espo(),
-    TraceRl(),
-    CjGrpo(),
-    JustGrpo(),
-]
+OBJECTIVES: list[Objective] = [DiffuGrpo(), CoupledGrpo(), Wd1(), Spg(), Espo(), TraceRl(), CjGrpo(), JustGrpo()]
 
 
 def completions(tokens: list[list[int]], steps: list[list[int]]) -> Completions:

@@ -49,9 +49,7 @@ def test_a_run_without_an_end_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: p
     assert lines[0] == lines[1] and [line["step"] for line in lines[0]] == [2, 4]
 
 
-def test_a_run_begins_with_the_weights_of_a_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_begins_with_the_weights_of_a_model(tmp_path, monkeypatch, capsys) -> None:
     run_here(monkeypatch, "sudoku/pretrain.py", **TINY, output_dir=tmp_path / "first")
     start = tmp_path / "first" / "annealed"
     options = {**TINY, "start": start, "seed": 1, "n_loops": 2, "output_dir": tmp_path / "second"}
@@ -87,9 +85,7 @@ def test_the_base_in_the_repository_is_of_the_recipe_and_knows_digits() -> None:
     assert loss < math.log(9) / 4  # log 9 is that of a guess
 
 
-def test_the_model_knows_its_layout_and_a_run_can_be_annealed_early(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_model_knows_its_layout_and_a_run_can_be_annealed_early(tmp_path, monkeypatch, capsys) -> None:
     options = {**TINY, "output_dir": tmp_path / "run", "hold_steps": 100}
     run_until_checkpoint(monkeypatch, "checkpoint-2", "sudoku/pretrain.py", **options)
     early = {"hold_steps": 2, "anneal_steps": 2, "resume_with_changes": True}
@@ -113,9 +109,7 @@ def test_other_training_puzzles_are_another_run(tmp_path: Path, monkeypatch: pyt
         run_here(monkeypatch, "sudoku/pretrain.py", **{**options, "clues_low": 21}, resume_from_checkpoint="last")
 
 
-def test_puzzles_none_of_which_is_of_the_split_end_the_program_with_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_puzzles_none_of_which_is_of_the_split_end_the_program_with_a_sentence(tmp_path, monkeypatch, capsys) -> None:
     """4×4 has two grids up to symmetry, so one split at least has none."""
     few = {"size": 4, "clues_low": 6, "clues_high": 8, "hard_low": 5, "hard_high": 6, "puzzles": 60}
     with pytest.raises(SystemExit):

@@ -95,9 +95,7 @@ def test_results_that_come_while_records_are_read_are_found(tmp_path: Path) -> N
 
 # Outcomes take their name by the one; the other keeps the result.
 @pytest.mark.parametrize("step", ["replace", "fsync"])
-def test_a_job_is_not_there_before_all_of_it_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_a_job_is_not_there_before_all_of_it_is_written(tmp_path, monkeypatch, step) -> None:
     def full(*args: Any) -> None:
         raise OSError("no space left")
 
