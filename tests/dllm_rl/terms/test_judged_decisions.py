@@ -162,7 +162,7 @@ def scored(problems: PuzzleBatch, logits: Tensor | None = None) -> ScoredStates:
     if logits is None:
         generator = torch.Generator().manual_seed(6)
         logits = torch.randn(int(masked.sum()), len(tokenizer()), dtype=torch.float64, generator=generator)
-        logits[:, problems.layout.digit_ids] += 3.0
+        logits[:, problems.layout.digit_ids.tolist()] += 3.0
         logits[:, problems.mask_id] = NEG_INF
     scores = scores_of(logits, masked, POLICY)
     return ScoredStates(problems, problems.responses, of, problems.definite(problems.responses, of), scores, POLICY)

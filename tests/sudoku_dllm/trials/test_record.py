@@ -58,7 +58,7 @@ def test_a_packed_study_has_what_its_folders_have(tmp_path: Path) -> None:
 def test_an_array_has_a_row_for_each_line_of_its_arm(tmp_path: Path) -> None:
     write_study(tmp_path / "runs")
     pack(tmp_path / "runs", tmp_path)
-    lines = [json.loads(line) for line in (tmp_path / RECORDS).open(encoding="utf-8")]
+    lines = [json.loads(line) for line in (tmp_path / RECORDS).read_text("utf-8").split("\n") if line]
     assert [line["job"] for line in lines if line["arm"] == "sft"][:2] == ["few/sft/seed2", "few/sft/seed10"]
     with np.load(tmp_path / OUTCOMES) as arrays:
         passes = arrays["few/sft/test/margin ≥2/passes"]
