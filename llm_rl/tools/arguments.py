@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from llm_rl.core._checks import check_choice, check_positive
+from llm_rl.core._checks import check_choice
 from llm_rl.rollout.arguments import RolloutArguments
 
 EpisodeAs = Literal["sample", "turns"]
@@ -25,9 +25,6 @@ class EpisodeArguments(RolloutArguments):
         metadata={"help": "A conversation is one training sample, or one a turn (turns, the default of next_turn)."},
     )
     max_result_tokens: int = field(default=256, metadata={"help": "Longest result of a tool in tokens; cut behind."})
-    tool_timeout: float | None = field(
-        default=None, metadata={"help": "Seconds until a tool counts as not answering; None: no limit."}
-    )
     show_supervised: bool = field(
         default=True, metadata={"help": "Print the first conversation of a run, with marks around what is trained on."}
     )
@@ -41,5 +38,3 @@ class EpisodeArguments(RolloutArguments):
             check_choice("episode_as", self.episode_as, EpisodeAs)
             if self.max_turns == 1:
                 raise ValueError(f"episode_as={self.episode_as!r} does nothing while max_turns is 1; set max_turns")
-        if self.tool_timeout is not None:
-            check_positive("tool_timeout", self.tool_timeout)

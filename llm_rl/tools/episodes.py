@@ -35,11 +35,6 @@ class Episode:
     made_up: int = 0
     cut_results: int = 0
 
-    @property
-    def over(self) -> bool:
-        """Whether a call did not come back, so that the state of the environment is not known."""
-        return self.environment is not None and "timed_out" in self.outcomes
-
 
 class EpisodePartner:
     """What answers the model in the conversations of one roll-out: the results of its calls. See `turns.Partner`.
@@ -51,7 +46,6 @@ class EpisodePartner:
         call_format: How calls look.
         tokenizer: Decodes turns.
         max_result_tokens: Longest result; what is longer is cut.
-        timeout: Seconds that a tool has; None: no limit.
     """
 
     def __init__(
@@ -62,11 +56,10 @@ class EpisodePartner:
         call_format: CallFormat,
         tokenizer: Any,
         max_result_tokens: int,
-        timeout: float | None,
     ) -> None:
         self.episodes, self._toolbox, self._frame = episodes, toolbox, frame
         self._format, self._tokenizer = call_format, tokenizer
-        self._max_result_tokens, self._timeout = max_result_tokens, timeout
+        self._max_result_tokens = max_result_tokens
 
     def cut(self, sample: Sample) -> Sample:
         """A turn up to the token with which a result begins that the model makes up; then the turn has ended."""
@@ -89,7 +82,7 @@ class EpisodePartner:
             episode.cut_results += len(ids) > self._max_result_tokens
             encoded.append(ids[: self._max_result_tokens])
         episode.results.append(results)
-        if not results or episode.over:
+        if not results:
             return None
         return self._frame.between(encoded, sample.completion_ids[-1])
 
@@ -107,13 +100,11 @@ class EpisodePartner:
         calls = find_calls(spoken, self._format)
         results = []
         for call in calls:
-            if episode.over:
-                break
             if isinstance(call, CallError):
                 result = ToolResult(f"Error: {call}.", "refused")
                 episode.outcomes["unparsed"] = episode.outcomes.get("unparsed", 0) + 1
             else:
-                result = self._toolbox.call(call, episode.functions, self._timeout)
+                result = self._toolbox.call(call, episode.functions)
                 episode.outcomes[result.outcome] = episode.outcomes.get(result.outcome, 0) + 1
             results.append(result.text)
         return [MADE_UP] if made_up and not calls else results
@@ -123,15 +114,15 @@ def record_episodes(metrics: MetricAccumulator, samples: Sequence[Sample], episo
     """Adds what is counted of episodes.
 
     "tool_calls" and "given_tokens", those between the model's turns, an episode; of the calls the shares
-    "tool_unparsed_frac", "tool_refused_frac", "tool_raised_frac", "tool_timed_out_frac" and "result_cut_frac"; of the
-    turns "made_up_result_frac".
+    "tool_unparsed_frac", "tool_refused_frac", "tool_raised_frac" and "result_cut_frac"; of the turns
+    "made_up_result_frac".
     """
     count = len(episodes)
     calls = sum(sum(episode.outcomes.values()) for episode in episodes)
     turns = sum(len(turns_of(sample)) for sample in samples)
     metrics.add_ratio("tool_calls", calls, count)
     metrics.add_ratio("given_tokens", sum(sum(joined(sample).given or []) for sample in samples), count)
-    for name in ("unparsed", "refused", "raised", "timed_out"):
+    for name in ("unparsed", "refused", "raised"):
         metrics.add_ratio(f"tool_{name}_frac", sum(episode.outcomes.get(name, 0) for episode in episodes), calls)
     results = sum(len(texts) for episode in episodes for texts in episode.results)
     metrics.add_ratio("result_cut_frac", sum(episode.cut_results for episode in episodes), results)

@@ -1,8 +1,7 @@
-"""Tools: their schemas from type hints and docstrings, and calling one within a limit of time."""
+"""Tools: their schemas from type hints and docstrings, and calling one."""
 
 import inspect
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -10,7 +9,7 @@ from transformers.utils import get_json_schema
 
 from llm_rl.tools.calls import ToolCall
 
-Outcome = Literal["returned", "refused", "raised", "timed_out"]
+Outcome = Literal["returned", "refused", "raised"]
 NOT_TOOLS = ("reset", "get_reward")
 """Public methods of an environment that the trainer calls, not the model."""
 
@@ -29,7 +28,7 @@ class ToolResult(NamedTuple):
 
     Attributes:
         text: What the model is told.
-        outcome: "returned"; "refused", where there is no such tool or the arguments do not fit; "raised"; "timed_out".
+        outcome: "returned"; "refused", where there is no such tool or the arguments do not fit; "raised".
     """
 
     text: str
@@ -67,16 +66,12 @@ class Toolbox:
                 raise ValueError(f"the tool {name!r} cannot be described to a model: {error}") from error
             self.functions[name] = tool
 
-    def call(
-        self, call: ToolCall, functions: Mapping[str, Callable[..., Any]] | None = None, timeout: float | None = None
-    ) -> ToolResult:
+    def call(self, call: ToolCall, functions: Mapping[str, Callable[..., Any]] | None = None) -> ToolResult:
         """Call a tool; whatever it raises becomes a text.
 
         Args:
             call: What the model wrote.
             functions: The tools of one episode, by the same names. None: those given at first.
-            timeout: Seconds until the model is told that the tool did not answer; its thread is left to itself. None:
-                no limit.
         """
         if call.name not in self.functions:
             return ToolResult(f"Error: there is no tool {call.name!r}, only {sorted(self.functions)}.", "refused")
@@ -84,9 +79,7 @@ class Toolbox:
             return ToolResult(f"Error: {fault}.", "refused")
         function = (self.functions if functions is None else functions)[call.name]
         try:
-            value = _within(lambda: function(**call.arguments), timeout)
-        except _TimedOutError:
-            return ToolResult(f"Error: {call.name} did not answer within {timeout:g} seconds.", "timed_out")
+            value = function(**call.arguments)
         except Exception as error:
             return ToolResult(f"Error: {type(error).__name__}: {error}", "raised")
         return ToolResult(value if isinstance(value, str) else json.dumps(value, default=str), "returned")
@@ -109,33 +102,6 @@ def methods_of(environment: Any) -> dict[str, Callable[..., Any]]:
     """The tools of an environment: its public methods but `NOT_TOOLS`, by name."""
     found = inspect.getmembers(environment, inspect.ismethod)
     return {name: method for name, method in found if not name.startswith("_") and name not in NOT_TOOLS}
-
-
-class _TimedOutError(Exception):
-    """A tool did not answer in time."""
-
-
-def _within(function: Callable[[], Any], timeout: float | None) -> Any:
-    """What a function returns or raises, within so many seconds."""
-    if timeout is None:
-        return function()
-    returned: list[Any] = []
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            returned.append(function())
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(timeout)
-    if raised:
-        raise raised[0]
-    if not returned:
-        raise _TimedOutError
-    return returned[0]
 
 
 def _fits(value: Any, schema: Mapping[str, Any]) -> bool:

@@ -148,9 +148,8 @@ class EpisodeTrainer(RolloutTrainer):
         # Each conversation has its environment, and its row with what that says at the start.
         episodes = [self._new_episode() for _ in repeated]
         begun = [self._begin(episode, row) for episode, row in zip(episodes, repeated, strict=True)]
-        limits = self.args.max_result_tokens, self.args.tool_timeout
         ways = self.toolbox, self._frame, self.call_format, self.processing_class
-        talking = EpisodePartner(episodes, *ways, *limits)
+        talking = EpisodePartner(episodes, *ways, self.args.max_result_tokens)
         params = self._with_stop_token(self.sampling)
         samples = self._sample(begun, 1, params)
         with self.accelerator.autocast():
