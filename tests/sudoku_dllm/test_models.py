@@ -109,7 +109,7 @@ def without(name: str):
     return lambda folder: (folder / name).unlink()
 
 
-DAMAGES = [
+WRONG = [
     (not_finite, "model.safetensors holds NaN or infinity, in model.transformer.wte.weight"),
     (pickled, "model.safetensors is missing, and pytorch_model.bin is a pickle, which is not read"),
     (without(WEIGHTS), "own holds no weights: model.safetensors is missing"),
@@ -119,9 +119,6 @@ DAMAGES = [
     (cut(WEIGHTS, 0), "model.safetensors is damaged or cut off"),
     (cut(CONFIG, 300), "config.json is no JSON, it may be cut off: Expecting"),
     (cut("tokenizer.json", 3000), "own cannot be loaded: Expecting property name"),
-]
-WRONG = [
-    *DAMAGES,
     (incomplete, "1 of the weights that config.json asks for are missing, model.transformer.ff_out.weight first"),
     (lambda folder: configure(folder, d_model=128), "of the weights that config.json asks for are of another shape"),
     (lambda folder: configure(folder, model_type="no-such"), "own cannot be loaded: The checkpoint you are trying"),
@@ -139,11 +136,8 @@ def test_a_damaged_model_is_refused_before_anything_is_written(damage, message, 
     told = refusal(capsys, "demo", "--models", str(folder), "--output_dir", str(tmp_path / "page"))
     assert message in told or "holds no config.json" in told
     assert not (tmp_path / "page").exists()
-
-
-@pytest.mark.parametrize(("damage", "message"), DAMAGES)
-def test_train_refuses_a_damaged_model_before_it_opens_a_run(damage, message, folder, tmp_path, capsys) -> None:
-    damage(folder)
+    if "of the weights that config.json asks for" in message:  # an arm of a training sees that
+        return
     with pytest.raises(SystemExit, match="2"):
         main(["train", "--model", str(folder), "--output_dir", str(tmp_path / "run")])
     told = capsys.readouterr().err
