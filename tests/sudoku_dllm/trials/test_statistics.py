@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudoku_dllm.trials.statistics import (
-    Sweep,
-    estimate,
-    fewest_passes,
-    passes_needed,
-    ratio_contributions,
-)
+from sudoku_dllm.trials.statistics import Sweep, estimate, fewest_passes, passes_needed, ratio_contributions
 
 
 def test_estimate_against_hand_worked_numbers() -> None:
@@ -111,9 +105,7 @@ def test_fewest_passes_against_hand_worked_numbers() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 20)), min_size=2, max_size=8), st.integers(0, 20))
-def test_fewest_passes_are_the_first_at_which_the_best_so_far_has_the_rate(
-    points: list[tuple[int, int]], rate: int
-) -> None:
+def test_fewest_passes_are_the_first_at_which_the_best_so_far_has_the_rate(points, rate) -> None:
     """Against the definition: walk the settings by passes, keep those better than all before."""
     points = sorted(points, key=lambda point: point[0])
     curve = np.array([float(at) for at, _ in points]), np.array([share / 20 for _, share in points])
