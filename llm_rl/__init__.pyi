@@ -19,6 +19,8 @@ from .rollout.data import Sample as Sample
 from .rollout.generation import GenerationEngine as GenerationEngine
 from .rollout.generation import SamplingParams as SamplingParams
 from .rollout.generation import TransformersEngine as TransformersEngine
+from .rollout.reward_model import RewardModel as RewardModel
+from .rollout.reward_model import TextJudge as TextJudge
 from .rollout.sampling import ScoredCompletions as ScoredCompletions
 from .rollout.sampling import sample_and_score as sample_and_score
 from .rollout.server.engine import ServerEngine as ServerEngine

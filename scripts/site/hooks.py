@@ -20,6 +20,8 @@ from mkdocs.structure.files import File, Files
 PACKAGES = ("sudoku_env", "dllm_rl", "llm_rl")
 OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([^)#]*)\)")
 """A Markdown link that leaves the folder of the pages: its text and its path from the root of the repository."""
+INTERVALS = re.compile(r"(?<=\d\])(\s)(?=\[[+−-]?\d)")
+"""Between two intervals, which Markdown takes for a link and loses the space of."""
 FORMULAS = "sources.md"
 NAMED = re.compile(r"`((?:" + "|".join(PACKAGES) + r")(?:\.\w+)+)`")
 """A name of ours with its package, between backticks."""
@@ -74,7 +76,10 @@ def formulas_page(text: str) -> str:
 
 
 def on_page_markdown(markdown: str, *, page: Any = None, **context: Any) -> str:
-    """Replace links that leave the site by their text and the path; link the functions beside formulas."""
+    """Replace links that leave the site by their text and the path; link the functions beside formulas.
+
+    The second of two intervals in a row is escaped.
+    """
 
     def told(link: re.Match[str]) -> str:
         text, path = link.groups()
@@ -84,7 +89,7 @@ def on_page_markdown(markdown: str, *, page: Any = None, **context: Any) -> str:
         where = place(name.group(1))
         return name.group() if where is None else f"[{name.group()}][{where}]"
 
-    markdown = OUTSIDE.sub(told, markdown)
+    markdown = INTERVALS.sub(r"\1\\", OUTSIDE.sub(told, markdown))
     return NAMED.sub(linked, markdown) if page is not None and page.file.src_uri == FORMULAS else markdown
 
 
