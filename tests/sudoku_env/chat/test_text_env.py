@@ -82,6 +82,7 @@ REFUSED = {
     "place 1 2 9": "digit must be from 1 to 4, got 9",
     "erase 1 1": "row 1, column 1 is given by the puzzle and stays 1",
     "erase 1 2": "row 1, column 2 is empty already",
+    "undo": "nothing is left to undo",
     "place 1 2": "place is written `place ROW COLUMN DIGIT`",
     "place 1 2 3 4": "place is written `place ROW COLUMN DIGIT`",
     "place 1 2 ٣": "place is written `place ROW COLUMN DIGIT`",
@@ -185,6 +186,35 @@ def test_shaped_rewards_sum_to_one_and_are_taken_back(reward):
     assert env.score <= 1.0
 
 
+def test_undo_takes_back_the_last_change_and_then_the_one_before():
+    env = begun(reward="definite")
+    for move in ("place 2 1 3", "place 2 1 4", "erase 2 1"):
+        env.step(move)
+    replies = [env.undo().partition("\n")[0] for _ in range(4)]
+    again = [f"Row 2, column 1 is {held} again." for held in (4, 3, "empty")]
+    assert replies == [*again, "Refused: nothing is left to undo."]
+    assert env.log()["rewards"] == pytest.approx([1 / 9, -1 / 9, 0, 0, 1 / 9, -1 / 9, 0])  # the credit comes back too
+
+
+@pytest.mark.parametrize("tell", [False, True])
+@pytest.mark.parametrize("answers", ["one", "any"])
+def test_a_dead_end_costs_what_was_earned_and_is_told_where_asked_for(tell, answers):
+    env = begun(reward="completable", tell_dead_ends=tell, answers=answers)
+    moves = [right_moves()[0], "place 2 1 4", right_moves()[1], "undo", "undo"]
+    turns = [env.step(move) for move in moves]
+    assert [turn[1] for turn in turns] == pytest.approx([1 / 9, -1 / 9, 0, 0, 1 / 9])
+    assert [turn[4]["dead_end"] for turn in turns] == [False, True, True, True, False]
+    assert ["no solution is left" in turn[0] for turn in turns] == [False, tell, False, False, False]
+    assert env.score == pytest.approx(1 / 9)
+
+
+def test_messages_without_a_move_are_counted_apart_from_refused_and_wrong_ones():
+    env = begun()
+    seen = [env.step(move)[4] for move in ("well", "x" * 5000, "place 1 1 1", "place 2 1 4", "place 1 2")]
+    assert [info["unparsed"] for info in seen] == [1, 2, 2, 2, 3]
+    assert [info["illegal"] for info in seen] == [True, True, True, False, True]
+
+
 def test_the_end_by_giving_up_and_by_turns():
     *_, terminated, truncated, info = begun().step("Give up")
     assert (terminated, truncated, info["solved"]) == (True, False, False)
@@ -243,7 +273,7 @@ def test_no_message_raises_and_replies_are_observations(text, start):
     assert reply in env.observation_space
 
 
-@given(st.sampled_from([("place", 3), ("erase", 2), ("hint", 0), ("give_up", 0)]), st.data())
+@given(st.sampled_from([("place", 3), ("erase", 2), ("undo", 0), ("hint", 0), ("give_up", 0)]), st.data())
 def test_a_move_is_read_as_it_is_written(kind, data):
     name, count = kind
     move = Move(name, tuple(data.draw(st.integers(0, 999)) for _ in range(count)))

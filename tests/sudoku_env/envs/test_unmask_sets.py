@@ -280,7 +280,7 @@ def test_the_vector_is_the_single_environment_step_by_step(seed, count, on_error
 def test_pictures_and_the_replay_of_a_recorded_decode(on_error):
     env, rng = make(LOOSE, render_mode="ansi", on_error=on_error), np.random.default_rng(4)
     _, info = env.reset(seed=0)
-    solution, states, pictures = info["solution"], [env.state], [env.render()]
+    solution, states, pictures = env.solution, [env.state], [env.render()]
     over = False
     while not over:
         action = testing.legal_action(env, info, rng)

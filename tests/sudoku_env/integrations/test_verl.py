@@ -116,7 +116,8 @@ def test_a_game_is_one_conversation_whose_moves_alone_are_trained(tokenizer):
     game = SudokuText(size=4, max_turns=3, reward="cells", hint_cost=0.25)
     game.reset(options={"puzzle": PUZZLE})
     replies = [game.step(move)[0] for move in moves]
-    assert output.reward_score == game.score == 0.75 and output.extra_fields["reward_extra_info"] == {"solved": 1.0}
+    assert output.reward_score == game.score == 0.75
+    assert output.extra_fields["reward_extra_info"] == {"solved": 1.0, "unparsed": 0.0}
     assert len(output.response_ids) == len(output.response_mask) == len(output.response_logprobs)
     trained = [ids for ids, kept in zip(output.response_ids, output.response_mask, strict=True) if kept]
     assert tokenizer.decode(trained, skip_special_tokens=True) == "".join(moves)
@@ -130,4 +131,4 @@ def test_a_game_is_one_conversation_whose_moves_alone_are_trained(tokenizer):
 def test_a_game_ends_where_there_is_no_room(tokenizer):
     output, player = play(tokenizer, ["hint"] * 3, limit=30)
     assert len(output.response_ids) == len(output.response_mask) == 30 and len(player.asked) == 1
-    assert player.asked[0][1] == 30 and output.extra_fields["reward_extra_info"] == {"solved": 0.0}
+    assert player.asked[0][1] == 30 and output.extra_fields["reward_extra_info"]["solved"] == 0.0

@@ -44,7 +44,7 @@ def right_token(env, info, rng):
     cell = np.flatnonzero(layout.cell_positions == position)
     if not len(cell):
         return np.array([position, env.unwrapped.tokenizer.eos_token_id])
-    return np.array([position, layout.digit_ids[info["solution"][cell[0]] - 1]])
+    return np.array([position, layout.digit_ids[env.unwrapped.solution[cell[0]] - 1]])
 
 
 def unmask_well(env, info, rng):

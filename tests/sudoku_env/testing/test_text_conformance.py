@@ -68,6 +68,11 @@ class Telltale(Sound):
         return f"{text} It should have been {self.solution}.", *rest
 
 
+class TelltaleInfo(Sound):
+    def info(self):
+        return super().info() | {"solution": self.solution}
+
+
 class Forgetful(Sound):
     """The reply depends on what the log does not hold."""
 
@@ -89,6 +94,7 @@ FAULTS = [
     (testing.check_text_oracle, Stingy, "gets 0.5, not 1"),
     (testing.check_text_floor, Generous, "random messages get"),
     (testing.check_no_solution, Telltale, "holds the solution"),
+    (testing.check_no_solution, TelltaleInfo, "info, messages or log hold"),
     (testing.check_replay, Forgetful, "goes differently"),
 ]
 
