@@ -122,7 +122,8 @@ class Game:
         if not self._changes:
             raise MoveError("nothing is left to undo")
         cell, digit, credited = self._changes.pop()
-        self._write(cell, digit, credited, final=True)
+        self._write(cell, digit, credited)
+        self._changes.pop()  # undoing is no change
         return f"{cell_name(cell, self.size).capitalize()} is {digit or 'empty'} again."
 
     def hint(self) -> Hint:
@@ -149,10 +150,9 @@ class Game:
                 return step
         return None
 
-    def _write(self, cell: int, digit: int, credited: bool, *, final: bool = False) -> None:
-        """Change a cell, with a note for `undo` unless it is final."""
-        if not final:
-            self._changes.append((cell, int(self.board[cell]), bool(self.credited[cell])))
+    def _write(self, cell: int, digit: int, credited: bool) -> None:
+        """Change a cell, with a note for `undo`."""
+        self._changes.append((cell, int(self.board[cell]), bool(self.credited[cell])))
         self.board[cell], self.credited[cell] = digit, credited
         self._solve()
 

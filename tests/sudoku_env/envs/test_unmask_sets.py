@@ -72,7 +72,8 @@ def test_an_action_earns_the_sum_over_its_pairs():
 def test_every_pair_is_judged_by_the_state_before():
     """Each cell in turn: filled after another cell that makes it definite it earns 1, together with that cell 0."""
     env, seen = make(LOOSE), 0
-    solution = env.reset()[1]["solution"]
+    env.reset()
+    solution = env.solution
     now = np.flatnonzero(definite_digits(LOOSE))
     for first in now:
         after = LOOSE.copy()
