@@ -103,7 +103,7 @@ def test_it_says_first_what_will_happen_and_ends_with_the_table(whole: tuple[Pat
         assert said in plan
     for said in ("1 token ", "2 tokens", "4 tokens", "random order", "objective minus"):
         assert said in table
-    assert "Seed 42." in table and "greedy_definite" in table and "CPU s" in table
+    assert "Seed 42." in table and "definite cells first" in table and "CPU s" in table
     assert f"Run folder: {folder} (table.csv" in table
     assert "Warning" not in errors + "".join(path.read_text() for path in folder.glob("*/*/log.txt"))
 
