@@ -184,6 +184,11 @@ def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole: tuple[Path,
     )
     data = page_data(folder / "report.html")
     assert [row[0] for row in data["tables"][0]["rows"]] == ["base", *ARMS] and len(data["replays"]) >= 2
+    assert data["tables"][0]["header"][-1] == "definite cells first"
+    shown, name = data["replays"][0]["title"].split(":")[0].split(", ")
+    solved = [row for row in rows_of(folder) if (row["test_set"], row["tokens_per_step"]) == (name, "1")]
+    rates = {row["arm"]: float(row["solved"]) for row in solved if row["arm"] != "base"}
+    assert rates[shown] == max(rates.values())
     assert set(data["curves"][0]["lines"]) == set(ARMS) and data["facts"]["seeds"] == "42"
     assert not re.findall(r"[\"' =]/\w[^\"' ]*/", json.dumps(data)) and data["arguments"]["output_dir"] == folder.name
 
