@@ -178,11 +178,7 @@ class Game:
         """Whether a digit is right and definite now; none is once a digit is wrong."""
         before = self.board.copy()
         before[cell] = 0
-        if self.answers == "any":
-            wrong = not completable(before[None])[0]
-        else:
-            wrong = ((before > 0) & (before != self.solution)).any()
-        return bool(not wrong and definite_cells(before, self.rule)[cell] == digit)
+        return bool(completable(before[None])[0] and definite_cells(before, self.rule)[cell] == digit)
 
 
 def closest_solution(puzzle: Board, board: Board) -> Board:

@@ -147,10 +147,9 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
 
     @property
     def solution(self) -> NDArray[np.int64]:
-        """int64 `(n²,)`, a new array: the digits 1..n, which no observation and no info holds.
+        """int64 `(n²,)`, a new array: the digits 1..n, by which `info["wrong"]` is; no observation or info holds them.
 
-        With `answers="any"` a solution of the digits that stand there, or, where they leave none, of those before the
-        action; `info["wrong"]` is by it.
+        With `answers="any"` a solution of the digits that stand there or, where they leave none, of those before.
 
         Raises:
             gymnasium.error.ResetNeeded: No episode has begun.

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sudoku_env import testing
 from sudoku_env.board import parse_board
@@ -17,7 +15,7 @@ from sudoku_env.envs.sources import PromptPool
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.text import build_prompt
-from tests.sudoku_env.helpers.sources import fixed_pool, pool_of
+from tests.sudoku_env.helpers.sources import fixed_pool
 
 ID = "sudoku_env:SudokuUnmask-v0"
 LOOSE = parse_board("1...|..3.|.1..|...2")  # some blanks become definite only after others
@@ -247,34 +245,6 @@ def test_expected_reward_over_all_ordered_draws_is_the_sum_over_inclusions(count
     ]
     assert info["definite"].sum() == 3
     assert float(np.dot(weights, rewards)) == pytest.approx(float(np.dot(drawn, value)), abs=1e-12)
-
-
-@settings(deadline=None, max_examples=25)
-@given(
-    seed=st.integers(0, 2**31 - 1),
-    count=st.integers(1, 6),
-    on_error=st.sampled_from(["end", "correct"]),
-    mode=st.sampled_from(["NextStep", "SameStep", "Disabled"]),
-)
-def test_the_vector_is_the_single_environment_step_by_step(seed, count, on_error, mode):
-    options = {"source": pool_of(["1...|..3.|.1..|...2"]), "tokens_per_step": count, "on_error": on_error}
-
-    def act(env, info, rng):
-        """A legal action, each of whose tokens is mostly the right one."""
-        action = testing.legal_action(env, info, np.random.default_rng([seed, int(rng.integers(2**31))]))
-        cells = env.unwrapped.layout.cell_positions.tolist()
-        for row in action.reshape(-1, 2):
-            if row[0] in cells and rng.random() < 0.8:
-                row[1] = env.unwrapped.layout.solution_ids[cells.index(row[0])]
-        return action
-
-    testing.check_vector_matches_single(
-        lambda number: SudokuUnmaskVectorEnv(number, autoreset_mode=mode, **options),
-        lambda: gymnasium.make(ID, disable_env_checker=True, **options),
-        act,
-        num_envs=2,
-        steps=15,
-    )
 
 
 @pytest.mark.parametrize("on_error", ["end", "correct"])

@@ -1,8 +1,6 @@
 """Sudoku's rows and reward for verl, which need nothing of it, and games as an agent loop where it is installed."""
 
 import asyncio
-import subprocess
-import sys
 
 import pytest
 
@@ -26,9 +24,8 @@ def test_rows_ask_for_the_puzzle_that_the_reward_solves():
         assert puzzle.count(".") == 8 and row["agent_name"] == "single_turn_agent"
     games = verl_rows(3, size=4, clues=8, seed=5, split="validation", game=True, max_turns=4)
     assert [row["extra_info"]["puzzle"] for row in games] == [row["extra_info"]["puzzle"] for row in rows]
-    assert {row["agent_name"] for row in games} == {"sudoku_text"} and "at most 4 of them" in games[0]["prompt"][0][
-        "content"
-    ]
+    asked = games[0]["prompt"][0]["content"]
+    assert {row["agent_name"] for row in games} == {"sudoku_text"} and "at most 4 of them" in asked
     assert [row.keys() for row in games] == [row.keys() for row in rows]
     with pytest.raises(SudokuError, match="template"):
         verl_rows(1, size=4, template="none")
@@ -48,11 +45,6 @@ def test_the_reward_is_the_solvers():
         compute_score("", SOLUTION, PUZZLE, score="some")
     with pytest.raises(BoardError):
         compute_score("", SOLUTION, "." * 16)
-
-
-def test_rows_and_reward_load_neither_torch_nor_verl():
-    code = "import sys, sudoku_env.integrations.verl; print({'torch', 'verl'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
 
 
 class Player:

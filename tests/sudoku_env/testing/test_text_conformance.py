@@ -21,6 +21,13 @@ class TestShaped(testing.TextEnvConformance):
         return SudokuText(size=6, rule="singles", reward="definite", show_board=False, **arguments)
 
 
+class TestCompletable(testing.TextEnvConformance):
+    floor = 1.0
+
+    def make(self, **arguments):
+        return SudokuText(size=6, reward="completable", tell_dead_ends=True, **arguments)
+
+
 class TestAnyAnswer(testing.TextEnvConformance):
     floor = 0.5  # a random player may well fill a board that has many solutions
 
