@@ -285,18 +285,8 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_field_of_an_address_is_told_and_the_others_are_kept(browser: Any, address: str, wrong: str) -> None:
-    right = {
-        "puzzle": SIX,
-        "model": "llada-sudoku6x6-sft",
-        "other": MODELS[0],
-        "strategy": "probability",
-        "tokens": "2",
-        "threshold": "-0.5",
-        "bound": "",
-        "check": "rules",
-        "seed": "4",
-        "step": "1",
-    }
+    right = {"puzzle": SIX, "model": "llada-sudoku6x6-sft", "other": MODELS[0], "strategy": "probability"}
+    right |= {"tokens": "2", "threshold": "-0.5", "bound": "", "check": "rules", "seed": "4", "step": "1"}
     text, why = WRONG[wrong]
     with visit(browser, address, f"#{urlencode({**right, wrong: text})}") as page:
         said = page.locator("#ignored li").all_inner_texts()

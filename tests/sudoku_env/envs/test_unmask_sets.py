@@ -5,7 +5,6 @@ from itertools import permutations, product
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
 
 from sudoku_env import testing
@@ -41,13 +40,6 @@ def tail(env, place=0, token=7):
 
 def response(env):
     return env.state[-env.max_gen_length :]
-
-
-def test_the_space_of_one_pair_is_what_it_was():
-    env = make(tokens_per_step=1)
-    assert env.action_space == spaces.MultiDiscrete([env.max_gen_length, env.vocabulary])
-    mask = env.action_masks()
-    assert mask.tolist() == [*(response(env) == env.mask_id), *(np.arange(env.vocabulary) != env.mask_id)]
 
 
 def test_the_space_and_the_masks_of_several_pairs():
