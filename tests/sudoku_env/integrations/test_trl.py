@@ -86,6 +86,18 @@ def test_rows_begin_games():
     assert tools.reset(seed=3) == SudokuText(size=4, tools=True).reset(seed=3)[0]
     with pytest.raises(SudokuError, match="neither"):
         tools.reset(prompt=[])
+    with pytest.raises(SudokuError, match="num_generations=0 is no group"):
+        environment_factory(size=4, num_generations=0)
+
+
+def test_each_process_of_a_training_deals_puzzles_of_its_own(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    dealt = set()
+    for rank in "01":
+        monkeypatch.setenv("RANK", rank)
+        tools = environment_factory(size=4, num_generations=2)()
+        dealt |= {tools.reset(prompt=[]) for _ in range(4)}
+    assert len(dealt) == 4
 
 
 def test_rewards_of_free_answers():
