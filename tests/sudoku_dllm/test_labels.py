@@ -108,7 +108,7 @@ def test_it_says_first_what_will_happen_and_ends_with_the_table(whole: tuple[Pat
         assert said in plan
     for said in ("1 token ", "2 tokens", "4 tokens", "random order", "objective minus"):
         assert said in table
-    assert "Seed 42." in table and "greedy_definite" in table and "CPU s" in table
+    assert "Seed 42." in table and "definite cells first" in table and "CPU s" in table
     assert f"Run folder: {folder} (table.csv" in table
     assert "Warning" not in errors + "".join(path.read_text() for path in folder.glob("*/*/log.txt"))
 
@@ -189,6 +189,11 @@ def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole: tuple[Path,
     )
     data = page_data(folder / "report.html")
     assert [row[0] for row in data["tables"][0]["rows"]] == ["base", *ARMS] and len(data["replays"]) >= 2
+    assert data["tables"][0]["header"][-1] == "definite cells first"
+    shown, name = data["replays"][0]["title"].split(":")[0].split(", ")
+    solved = [row for row in rows_of(folder) if (row["test_set"], row["tokens_per_step"]) == (name, "1")]
+    rates = {row["arm"]: float(row["solved"]) for row in solved if row["arm"] != "base"}
+    assert rates[shown] == max(rates.values())
     assert set(data["curves"][0]["lines"]) == set(ARMS) and data["facts"]["seeds"] == "42"
     assert not re.findall(r"[\"' =]/\w[^\"' ]*/", json.dumps(data)) and data["arguments"]["output_dir"] == folder.name
 

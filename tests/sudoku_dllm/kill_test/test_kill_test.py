@@ -217,17 +217,8 @@ def test_nothing_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def trained(name: str, folder: Path) -> ResumeReport:
-    command = [
-        sys.executable,
-        "-m",
-        "scripts.benchmarks.kill_test_trainer",
-        name,
-        "--max_steps",
-        "16",
-        "--output_dir",
-        "{folder}",
-    ]
-    return check_resume(command, folder, kills=5, seed=22)
+    words = f"-m scripts.benchmarks.kill_test_trainer {name} --max_steps 16 --output_dir"
+    return check_resume([sys.executable, *words.split(), "{folder}"], folder, kills=5, seed=22)
 
 
 @pytest.mark.slow

@@ -17,6 +17,8 @@ def test_estimate_against_hand_worked_numbers() -> None:
     assert found.puzzles == pytest.approx((0.5 - half, 0.5 + half), rel=1e-6)
     assert found.seeds == pytest.approx((0.5 - 12.7062 * 0.25, 0.5 + 12.7062 * 0.25), rel=1e-5)
     assert not found.excludes_zero
+    assert found.bar(0.6) == pytest.approx((half, 0.1)) and sum(estimate(0 * first).bar()) == 0
+    assert estimate(np.array([[1, 1, 1, 0]])).bar()[1] == 0.25 and estimate(np.array([[1, 0, 0, 0]])).bar()[0] == 0.25
 
 
 def test_three_seeds_have_the_t_quantile_of_two_degrees() -> None:
