@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from dllm_rl.task import UnmaskBatch as UnmaskBatch
     from dllm_rl.task import UnmaskTask as UnmaskTask
     from dllm_rl.terms.objective import ObjectiveConfig as ObjectiveConfig
+    from dllm_rl.text.completing import TextBatch as TextBatch
+    from dllm_rl.text.completing import complete as complete
+    from dllm_rl.text.pattern import Pattern as Pattern
     from dllm_rl.training.arguments import UnmaskArguments as UnmaskArguments
     from dllm_rl.training.trainer import UnmaskTrainer as UnmaskTrainer
     from dllm_rl.training.update import objective_pass as objective_pass
@@ -56,6 +59,7 @@ _HOMES = {
     "Evaluation": "dllm_rl.decoding",
     "LogitsAdapter": "dllm_rl.models.adapter",
     "ObjectiveConfig": "dllm_rl.terms.objective",
+    "Pattern": "dllm_rl.text.pattern",
     "PolicyConfig": "dllm_rl.policy",
     "PuzzleBatch": "dllm_rl.sudoku",
     "Rollout": "dllm_rl.decoding.rollouts",
@@ -66,6 +70,7 @@ _HOMES = {
     "Strategy": "dllm_rl.decoding",
     "SudokuTask": "dllm_rl.sudoku",
     "TakeBack": "dllm_rl.decoding",
+    "TextBatch": "dllm_rl.text.completing",
     "Threshold": "dllm_rl.decoding",
     "UnmaskArguments": "dllm_rl.training.arguments",
     "UnmaskBatch": "dllm_rl.task",
@@ -73,6 +78,7 @@ _HOMES = {
     "UnmaskTrainer": "dllm_rl.training.trainer",
     "as_policy_model": "dllm_rl.models.adapter",
     "check_batch": "dllm_rl.batch_check",
+    "complete": "dllm_rl.text.completing",
     "decode": "dllm_rl.decoding",
     "evaluate": "dllm_rl.decoding",
     "get_strategy": "dllm_rl.decoding",
