@@ -16,10 +16,11 @@ from typing import Any
 
 import numba
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 Numbers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 BIT = np.uint64(1) << np.arange(64, dtype=np.uint64)
 
 
@@ -91,33 +92,39 @@ def _reached(source: Numbers, target: Numbers, begin: Collection[int]) -> set[in
 
 
 class Sets:
-    """F and B of answers that are written on.
+    """F and B of answers that are written on: the `Look` of a pattern (`dllm_rl.decoding.settings`).
 
     Args:
         automaton: The automaton.
-        answers: int64 `(A, R)`, which are written into.
+        answers: int64 `(A, R)`.
         mask: The mask token.
     """
 
-    def __init__(self, automaton: Automaton, answers: Numbers, mask: int) -> None:
-        self.automaton, self.answers, self.mask = automaton, answers, mask
+    def __init__(self, automaton: Automaton, answers: Tensor, mask: int) -> None:
+        self.automaton, self.answers, self.mask = automaton, answers.cpu().numpy().copy(), mask
         shape = (answers.shape[0], answers.shape[1] + 1, len(automaton.first))
         self.forward, self.backward = np.zeros(shape, np.uint64), np.zeros(shape, np.uint64)
         self.forward[:, 0], self.backward[:, -1] = automaton.first, automaton.final
-        _fill(answers, mask, self.forward, self.backward, automaton.ahead, automaton.back)
+        _fill(self.answers, mask, self.forward, self.backward, automaton.ahead, automaton.back)
 
-    def completable(self) -> Flags:
-        """Which answers can be completed, bool `(A,)`."""
-        return np.any(self.backward[:, 0] & self.automaton.first, axis=1)
+    def completable(self) -> Tensor:
+        """Which answers can be completed, bool `(A,)` on the CPU."""
+        return torch.from_numpy(np.any(self.backward[:, 0] & self.automaton.first, axis=1))
 
-    def kinds(self, rows: Numbers, positions: Numbers) -> Flags:
-        """Which kinds of tokens may stand at a position of each row `(B,)`, bool `(B, K)`."""
-        return _kinds(self.forward, self.backward, self.automaton.ahead, rows, positions)
+    def tokens(self, rows: Tensor, positions: Tensor, count: int) -> Tensor:
+        """See `Look.tokens`."""
+        places = rows.cpu().numpy(), positions.cpu().numpy()
+        may = torch.from_numpy(_kinds(self.forward, self.backward, self.automaton.ahead, *places)).to(rows.device)
+        kinds = torch.from_numpy(self.automaton.kinds[:count]).to(rows.device)
+        return torch.cat([may[:, kinds], may.new_zeros(len(rows), count - len(kinds))], dim=1)
 
-    def write(self, rows: Numbers, positions: Numbers, tokens: Numbers) -> tuple[Flags, Numbers]:
-        """Write the first of the tokens `(B, C)` that may stand, as `dllm_rl.decoding.settings.Look.write`."""
+    def write(self, rows: Tensor, positions: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Look.write`."""
+        where = (each.cpu().numpy() for each in (rows, positions, tokens))
         ways = (self.automaton.ahead, self.automaton.back)
-        return _write(self.answers, self.mask, self.forward, self.backward, *ways, rows, positions, tokens)
+        found = _write(self.answers, self.mask, self.forward, self.backward, *ways, *where)
+        written, which = (torch.from_numpy(each).to(rows.device) for each in found)
+        return written, which
 
 
 @numba.njit

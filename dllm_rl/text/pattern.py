@@ -8,7 +8,6 @@ from copy import deepcopy
 from importlib import import_module
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -74,21 +73,25 @@ class Pattern:
                 raise ValueError(f"choices={choices!r} must be a list of at least one text")
             regex = "|".join("".join(f"\\x{{{ord(letter):x}}}" for letter in text) for text in choices)
 
-        # The automaton of the text; outlines_core wants a token for its end, and gets one that there is not.
         end, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
         if end is None and not exact:
             raise ValueError("the tokenizer has no token that ends an answer; set eos_token, or exact=True")
+
+        # The automaton of the text. outlines_core takes the first alternative that matches unless told where a text
+        # ends, and then wants one to begin with something; it also asks for a token of its own at the end.
         self.texts = token_texts(tokenizer)
-        vocabulary = core.Vocabulary(nothing := 1 + max(self.texts), {})
+        begin = 1 + max(self.texts)
+        vocabulary = core.Vocabulary(begin + 1, {b"\0": [begin]})
         for token, text in self.texts.items():
             vocabulary.insert(text, token)
         try:
-            index = core.Index(regex, vocabulary)
+            index = core.Index(rf"\x00(?:{regex})\z", vocabulary)
         except ValueError as error:
             raise ValueError(f"{named[0]} matches no text that the tokenizer can spell: {error}") from None
         moves, final = index.get_transitions(), index.get_final_states()
+        first = moves[index.get_initial_state()][begin]
         for out in moves.values():
-            out.pop(nothing, None)
+            out.pop(begin + 1, None)
 
         # One more state is that behind the end.
         if not exact:
@@ -97,18 +100,17 @@ class Pattern:
                 moves.setdefault(state, {})[end] = ended
             moves[ended] = dict.fromkeys({end, end if pad is None else pad}, ended)
             final = {*final, ended}
-        self.automaton = Automaton(moves, index.get_initial_state(), final)
+        self.automaton = Automaton(moves, first, final)
         if not self.automaton.first.any():
             raise ValueError(f"{named[0]} matches no text that the tokenizer can spell; change one of them")
         self.shortest = self.automaton.shortest()
 
     def completable(self, responses: Tensor, mask_id: int) -> Tensor:
         """Whether states, int64 `(N, R)`, can become an answer of this form, bool `(N,)`."""
-        parts = responses.cpu().split(1024)  # which bounds memory
-        found = [Sets(self.automaton, part.numpy(), mask_id).completable() for part in parts]
-        return torch.from_numpy(np.concatenate(found)).to(responses.device)
+        parts = responses.split(1024)  # which bounds memory
+        return torch.cat([Sets(self.automaton, part, mask_id).completable() for part in parts]).to(responses.device)
 
-    def look(self, problems: UnmaskBatch, states: Tensor, of: Tensor) -> "PatternLook":
+    def look(self, problems: UnmaskBatch, states: Tensor, of: Tensor) -> Sets:
         """What decodes are guarded by, of states `(A, R)` of problems `(A,)` (`dllm_rl.decoding.settings.Looking`).
 
         Raises:
@@ -116,34 +118,14 @@ class Pattern:
         """
         if problems.mask_id in self.texts:
             raise ValueError(f"mask_id={problems.mask_id} is the token {self.texts[problems.mask_id]!r}; use another")
-        look, length = PatternLook(self.automaton, states, problems.mask_id), states.shape[1]
+        sets, length = Sets(self.automaton, states, problems.mask_id), states.shape[1]
         if length < self.shortest:
             raise ValueError(f"the pattern needs {self.shortest} tokens, has {length}; allow answers more")
-        if not (fits := look.sets.completable()).all():
+        if not bool((fits := sets.completable()).all()):
             told = "what is written in it" if bool((states != problems.mask_id).any()) else f"exactly {length} tokens"
-            problem = int(of[int(fits.argmin())])
+            problem = int(of[int(fits.byte().argmin())])
             raise ValueError(f"problem {problem}: no answer of the pattern has {told}; change that, or the pattern")
-        return look
-
-
-class PatternLook:
-    """The `Look` of a pattern."""
-
-    def __init__(self, automaton: Automaton, states: Tensor, mask_id: int) -> None:
-        self.sets = Sets(automaton, states.cpu().numpy().copy(), mask_id)
-
-    def write(self, rows: Tensor, positions: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Look.write`."""
-        holds, which = self.sets.write(*(each.cpu().numpy() for each in (rows, positions, tokens)))
-        return torch.from_numpy(holds).to(rows.device), torch.from_numpy(which).to(rows.device)
-
-    def tokens(self, rows: Tensor, positions: Tensor, count: int) -> Tensor:
-        """See `Look.tokens`."""
-        kinds = torch.from_numpy(self.sets.kinds(rows.cpu().numpy(), positions.cpu().numpy())).to(rows.device)
-        of_tokens = torch.from_numpy(self.sets.automaton.kinds[:count]).to(rows.device)
-        found = kinds.new_zeros(len(rows), count)
-        found[:, : len(of_tokens)] = kinds[:, of_tokens]
-        return found
+        return sets
 
 
 def token_texts(tokenizer: Any) -> dict[int, bytes]:

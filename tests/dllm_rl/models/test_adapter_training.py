@@ -49,11 +49,12 @@ def bert_model(seed: int = 0) -> BertForMaskedLM:
     return BertForMaskedLM(config)
 
 
-def dream_model(seed: int = 0) -> Qwen2ForCausalLM:
+def dream_model(seed: int = 0, names: Any = None) -> Qwen2ForCausalLM:
     """As Dream: a Qwen2 that attends in both directions and whose logits at a position are for the next one."""
     torch.manual_seed(seed)
+    names = names or tokenizer()
     config = Qwen2Config(
-        vocab_size=len(tokenizer()),
+        vocab_size=len(names),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -64,7 +65,7 @@ def dream_model(seed: int = 0) -> Qwen2ForCausalLM:
         tie_word_embeddings=False,
         is_causal=False,
     )
-    config.mask_token_id = tokenizer().mask_token_id
+    config.mask_token_id = names.mask_token_id
     model = Qwen2ForCausalLM(config)
     for layer in model.model.layers:
         layer.self_attn.is_causal = False
