@@ -71,14 +71,6 @@ class Automaton:
             places = np.searchsorted(names, sorted({*chosen} & useful))
             np.bitwise_or.at(states, places >> 6, BIT[places & 63])
 
-    def shortest(self) -> int:
-        """The fewest tokens of an answer; there must be one."""
-        states, tokens = self.first, 0
-        while not (states & self.final).any():
-            inside = (states[:, None] & BIT != 0).ravel()[: len(self.ahead[4])]
-            states, tokens = np.bitwise_or.reduce(self.ahead[4][inside]), tokens + 1
-        return tokens
-
 
 def _reached(source: Numbers, target: Numbers, begin: Collection[int]) -> set[int]:
     """The states to which moves lead from some, and these."""

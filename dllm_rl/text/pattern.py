@@ -5,7 +5,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from importlib import import_module
+from itertools import count
 from typing import Any
 
 import torch
@@ -103,7 +103,6 @@ class Pattern:
         self.automaton = Automaton(moves, first, final)
         if not self.automaton.first.any():
             raise ValueError(f"{named[0]} matches no text that the tokenizer can spell; change one of them")
-        self.shortest = self.automaton.shortest()
 
     def completable(self, responses: Tensor, mask_id: int) -> Tensor:
         """Whether states, int64 `(N, R)`, can become an answer of this form, bool `(N,)`."""
@@ -119,9 +118,11 @@ class Pattern:
         if problems.mask_id in self.texts:
             raise ValueError(f"mask_id={problems.mask_id} is the token {self.texts[problems.mask_id]!r}; use another")
         sets, length = Sets(self.automaton, states, problems.mask_id), states.shape[1]
-        if length < self.shortest:
-            raise ValueError(f"the pattern needs {self.shortest} tokens, has {length}; allow answers more")
         if not bool((fits := sets.completable()).all()):
+            blank = (torch.full((1, tokens), problems.mask_id) for tokens in count(1))
+            needed = next(one.shape[1] for one in blank if bool(self.completable(one, problems.mask_id)))
+            if needed > length:
+                raise ValueError(f"the pattern needs {needed} tokens, has {length}; allow answers more")
             told = "what is written in it" if bool((states != problems.mask_id).any()) else f"exactly {length} tokens"
             problem = int(of[int(fits.byte().argmin())])
             raise ValueError(f"problem {problem}: no answer of the pattern has {told}; change that, or the pattern")
@@ -165,10 +166,11 @@ def token_texts(tokenizer: Any) -> dict[int, bytes]:
 
 def _outlines_core() -> Any:
     try:
-        import_module("outlines_core.json_schema")
-        return import_module("outlines_core")
+        import outlines_core
+        import outlines_core.json_schema
     except ModuleNotFoundError as error:
         raise ImportError("Pattern needs outlines-core; install it with pip install 'sudoku-dllm[grammar]'") from error
+    return outlines_core
 
 
 def _regex_of(schema: Any, depth: int = DEPTH) -> str:
@@ -195,8 +197,8 @@ def _dropped(schema: Any) -> Iterator[str]:
         items: Any = node.items() if isinstance(node, Mapping) else enumerate(node if isinstance(node, list) else ())
         for key, value in items:
             here, inside = [*path, key], not names and key in ("properties", "$defs", "definitions")
-            unsaid = not names and (key in ANNOTATIONS or (not value and key in LOOSEST))
-            if unsaid or (not names and ENTAILED.get(key, set()) & {*node}):
+            entailed = any(other in node for other in ENTAILED.get(key, ()))
+            if not names and (entailed or key in ANNOTATIONS or (not value and key in LOOSEST)):
                 continue
             if is_read(here) and (names or key != "allOf" or len(value) == 1):  # more would become one behind the other
                 yield from parts(value, here, inside) if names or key not in ("const", "enum") else ()

@@ -22,6 +22,7 @@ from dllm_rl.terms.judged_decisions import JUDGED
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.training.update import objective_pass
 from llm_rl.training.lora import add_lora
+from tests.dllm_rl.helpers import tiny_text
 from tests.dllm_rl.helpers.tiny_training import logged, puzzles, sudoku_task, tokenizer, trainer, untimed, warm_model
 from tests.helpers.pages import run_page
 
@@ -299,6 +300,9 @@ def test_supervised_training_asks_for_the_mask_token(tmp_path: Path) -> None:
 
 
 def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("outlines_core", reason="needs the extra grammar: pip install 'sudoku-dllm[grammar]'")
+    for each in (tiny_text.text_model(), tiny_text.tokenizer()):
+        each.save_pretrained(tmp_path / "my-writer")
     names = run_page(PAGE, tmp_path, monkeypatch, model=bert_model(), tokenizer=tokenizer())
     run = names["trainer"]
     assert run.state.global_step == 2
