@@ -142,10 +142,11 @@ def _mend(answer: Any, mask: Any, sets: Any, position: Any, sign: Any, way: Any)
             for move in range(starts[kinds[token]], starts[kinds[token] + 1]):
                 if _has(states, here[move]):
                     found[there[move] >> 6] |= np.uint64(1) << np.uint64(there[move] & 63)
-        if (found == sets[after]).all():
-            return
-        sets[after] = found
-        position += sign
+        changed = False
+        for word in range(len(found)):
+            changed |= found[word] != sets[after, word]
+            sets[after, word] = found[word]
+        position = position + sign if changed else -1
 
 
 @numba.njit

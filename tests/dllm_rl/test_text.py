@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -20,10 +21,12 @@ from transformers import PreTrainedTokenizerFast
 from dllm_rl import Decoding, Pattern, TextBatch, UnmaskArguments, UnmaskTrainer, complete, decode
 from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.text.automaton import Automaton, Sets
+from dllm_rl.text.pattern import token_texts
 from scripts.shared.small_tokenizer import build_small_tokenizer
 from tests.dllm_rl.helpers.tiny_text import text_model, tokenizer
 from tests.dllm_rl.models.test_adapter_training import dream_model
 from tests.helpers import SHORT
+from tests.llm_rl.rollout.test_spans import byte_fallback, byte_level, unigram
 
 pytest.importorskip("outlines_core", reason="needs the extra grammar: pip install 'sudoku-dllm[grammar]'")
 MASK, END, PAD = 4, 5, 6
@@ -94,6 +97,13 @@ def test_a_pattern_is_that_of_the_text_that_its_tokens_spell(drawn: Random, rege
     answers = [drawn.choices([*tokens, MASK], [1, 1, 1, 1, 1, 1, 6], k=3) for _ in range(4)]
     found = Pattern(words(*names), regex=regex, exact=exact).completable(torch.tensor(answers), MASK)
     assert found.tolist() == [any(map(right, completions(answer, tokens))) for answer in answers]
+
+
+@pytest.mark.parametrize("build", [byte_level, byte_fallback, unigram])
+def test_the_texts_of_tokens_spell_what_they_decode_to(build: Any) -> None:
+    names, text = build(), "the cell is 3 é"
+    ids = [token for token in names(text)["input_ids"] if token not in names.all_special_ids]
+    assert b"".join(token_texts(names)[token] for token in ids).decode().removeprefix(" ") == text
 
 
 class Records(TextBatch):
@@ -204,3 +214,19 @@ def test_prompts_of_unequal_length_get_the_answers_that_they_get_alone(kind: str
         complete(model, names, prompts, 12, nothing)
     with pytest.raises(ValueError, match="give a list of prompts"):
         complete(model, names, "a", 12, nothing)
+
+
+def test_the_records_of_the_example_have_the_form_and_the_label_is_the_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples"))
+    example = import_module("training_by_form")
+    problems = example.RecordTask().batch(example.draw(40, 0))
+    least, every = example.least(problems), torch.arange(40)
+    given, mask = problems.responses != problems.mask_id, problems.mask_id
+    assert bool(problems.completable(problems.answers, every).all() & problems.completable(least, every).all())
+    assert torch.equal(least[given], problems.responses[given])
+    for place in range(least.shape[1]):  # with what stands before it, no smaller token leaves a record
+        before = torch.where(torch.arange(least.shape[1]) < place, least, problems.responses)
+        for token in range(mask + 1, len(example.NAMES)):
+            tried = before.index_fill(1, torch.tensor(place), token)
+            smaller = ~given[:, place] & (token < least[:, place])
+            assert not bool((smaller & problems.completable(tried, every)).any())
