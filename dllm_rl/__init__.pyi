@@ -29,6 +29,9 @@ from .sudoku import SudokuTask as SudokuTask
 from .task import UnmaskBatch as UnmaskBatch
 from .task import UnmaskTask as UnmaskTask
 from .terms.objective import ObjectiveConfig as ObjectiveConfig
+from .text.completing import TextBatch as TextBatch
+from .text.completing import complete as complete
+from .text.pattern import Pattern as Pattern
 from .training.arguments import UnmaskArguments as UnmaskArguments
 from .training.trainer import UnmaskTrainer as UnmaskTrainer
 from .training.update import objective_pass as objective_pass

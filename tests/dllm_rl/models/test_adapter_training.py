@@ -21,7 +21,7 @@ from dllm_rl.terms.judged_decisions import JUDGED
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.training.update import objective_pass
 from llm_rl.training.lora import add_lora
-from tests.dllm_rl.helpers import tiny_training
+from tests.dllm_rl.helpers import tiny_text, tiny_training
 from tests.dllm_rl.helpers.tiny_training import logged, puzzles, sudoku_task, tokenizer, trainer, warm_model
 from tests.helpers.pages import run_page
 
@@ -49,11 +49,12 @@ def bert_model(seed: int = 0) -> BertForMaskedLM:
     return BertForMaskedLM(config)
 
 
-def dream_model(seed: int = 0) -> Qwen2ForCausalLM:
+def dream_model(seed: int = 0, names: Any = None) -> Qwen2ForCausalLM:
     """As Dream: a Qwen2 that attends in both directions and whose logits at a position are for the next one."""
     torch.manual_seed(seed)
+    names = names or tokenizer()
     config = Qwen2Config(
-        vocab_size=len(tokenizer()),
+        vocab_size=len(names),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -64,7 +65,7 @@ def dream_model(seed: int = 0) -> Qwen2ForCausalLM:
         tie_word_embeddings=False,
         is_causal=False,
     )
-    config.mask_token_id = tokenizer().mask_token_id
+    config.mask_token_id = names.mask_token_id
     model = Qwen2ForCausalLM(config)
     for layer in model.model.layers:
         layer.self_attn.is_causal = False
@@ -241,6 +242,9 @@ def test_supervised_training_asks_for_the_mask_token(tmp_path: Path) -> None:
 
 
 def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("outlines_core", reason="needs the extra grammar: pip install 'sudoku-dllm[grammar]'")
+    for each in (tiny_text.text_model(), tiny_text.tokenizer()):
+        each.save_pretrained(tmp_path / "my-writer")
     names = run_page(PAGE, tmp_path, monkeypatch, model=bert_model(), tokenizer=tokenizer())
     run = names["trainer"]
     assert run.state.global_step == 2
