@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset
+
+from llm_rl.rollout.shared_prompts import group_by_prompt
 
 
 @dataclass(frozen=True)
@@ -244,6 +247,11 @@ class RolloutBatch:
             given_mask=None if given_mask is None else given_mask.to(device),
             sampling_per_token_logps=pad(given, 0.0, "right")[0].to(device) if len(given) == len(samples) else None,
         )
+
+    @cached_property
+    def prompt_groups(self) -> tuple[Tensor, Tensor]:
+        """Which rows hold the same prompt (`group_by_prompt`)."""
+        return group_by_prompt(self.prompt_ids, self.prompt_mask)
 
     @property
     def sampled_mask(self) -> Tensor:
