@@ -35,7 +35,7 @@ def check_all(right: Tensor, message: str, values: Tensor | None = None) -> None
     if right.device.type != "cpu":
         torch._assert_async(right.all(), message)
     elif not right.all():
-        raise ValueError(message if values is None else f"{message}, not {values[~right][0]}")
+        raise ValueError(message if values is None else f"{message}; it holds {values[~right][0]}")
 
 
 def check_rank(name: str, tensor: Tensor, rank: int, shape: str) -> None:

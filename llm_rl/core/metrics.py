@@ -27,8 +27,8 @@ class MetricAccumulator:
         metrics.reduce()
         log(metrics.compute())
 
-    Values are numbers or tensors of one element; what is added on an accelerator is read in one transfer, and looked at,
-    when it is asked for. NaN and inf are kept and reported: a loss that is NaN shows as NaN.
+    Values are numbers or tensors of one element. What lies on an accelerator is read in one transfer, and looked at,
+    when totals are asked for. NaN and inf are kept and reported: a loss that is NaN shows as NaN.
     """
 
     def __init__(self) -> None:

@@ -82,9 +82,7 @@ def record_monitors(
 def _record_policy(metrics: MetricAccumulator, policy: PolicyTensors) -> None:
     mask, tokens = policy.mask, policy.mask.sum()
     check_mask(policy.generated, "mask", mask)
-    check_all(
-        policy.generated | ~mask, "mask is True at a token that generated says was not generated; intersect them"
-    )
+    check_all(policy.generated | ~mask, "mask is True at a token that generated says was not generated; intersect them")
     old, new = (values.detach().masked_fill(~mask, 0.0) for values in (policy.old_logprobs, policy.logprobs))
     means = {
         "approx_kl": approx_kl(old, new, estimator="k2"),

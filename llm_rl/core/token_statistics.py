@@ -121,5 +121,5 @@ def _check(
             raise ValueError(f"{chunk_name} is {chunk!r}; it must be 1 or greater")
     if index.numel() == 0 or vocabulary == 0:
         raise ValueError(f"{name} has shape {tuple(rows.shape)} and the vocabulary {vocabulary}: there is nothing")
-    message = f"where the result is masked later put any valid index: it must lie in 0 … {vocabulary - 1}"
+    message = f"index must lie in 0 … {vocabulary - 1} (put any valid id, not -100, where the result is masked later)"
     check_all((index >= 0) & (index < vocabulary), message, index)
