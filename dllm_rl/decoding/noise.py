@@ -14,7 +14,6 @@ from torch import Tensor
 
 from llm_rl.core._checks import check_all
 
-
 MOST_AT_ONCE = 2**24
 """Rows times tokens of the vocabulary that are drawn from at once, at 76 bytes each: 1.3 GB."""
 
