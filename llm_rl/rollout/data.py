@@ -237,7 +237,7 @@ class RolloutBatch:
         sampled = completion_mask.clone() if given_mask is None else completion_mask & ~given_mask
         truncated = torch.tensor([sample.truncated for sample in samples])
         given = [sample.engine_logprobs for sample in samples if sample.engine_logprobs is not None]
-        columns = {
+        columns: dict[str, Any] = {
             "prompt_ids": prompt_ids,
             "prompt_mask": prompt_mask,
             "completion_ids": completion_ids,

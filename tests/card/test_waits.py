@@ -109,5 +109,5 @@ def test_numbers_added_on_the_card_are_read_together_and_are_those_of_the_proces
         assert there.state_dict() == here.state_dict()
     assert counts.total() == 1 and there.compute() == here.compute() != {}
     there.add_ratio("wrong", torch.ones((), device="cuda"), torch.zeros((), device="cuda"))
-    with pytest.raises(ValueError, match="'wrong' got .* over denominator 0"):
+    with pytest.raises(ValueError, match=r"'wrong' got .* over denominator 0"):
         there.compute()
