@@ -18,7 +18,6 @@ from scripts.referee.boards import Boards, BoardsArguments
 from scripts.referee.compare import METHODS
 from sudoku_dllm.__main__ import main
 from sudoku_dllm.trials.trial import short_training
-from tests.card.pretence import NAME
 from tests.dllm_rl.helpers import tiny_training
 from tests.dllm_rl.helpers.tiny_training import puzzles, sudoku_task, warm_model
 from tests.llm_rl.helpers import tiny_dpo, tiny_grpo, tiny_ppo, tiny_raro, tiny_vapor
@@ -137,4 +136,4 @@ def test_a_comparison_trains_and_judges_on_the_card(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(sys, "argv", ["sudoku-dllm", "train", *few.split(), "--output_dir", str(tmp_path / "run")])
     assert not main()
     results = [json.loads(path.read_text()) for path in (tmp_path / "run").rglob("result.json")]
-    assert len(results) == 3 and all(NAME in each["machine"] for each in results)
+    assert len(results) == 3 and all(torch.cuda.get_device_name() in each["machine"] for each in results)
