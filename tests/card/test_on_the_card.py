@@ -131,8 +131,17 @@ def test_each_objective_of_the_referee_trains_on_the_card(
                model.named_parameters() if name in before)  # fmt: skip
 
 
-def test_a_comparison_trains_and_judges_on_the_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = "--setting several --arms sft judged --max_steps 2 --test_boards 4 --boards 40 --jobs 0 --report_to none"
+SETTINGS = {
+    "several": "--arms sft judged --test_boards 4 --boards 40",
+    "labels": "--arms sft objective --per_device_train_batch_size 2 --max_puzzles 12 --eval_puzzles 6",
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_comparison_trains_and_judges_on_the_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    few = f"--setting {setting} {SETTINGS[setting]} --max_steps 2 --jobs 0 --report_to none"
     monkeypatch.setattr(sys, "argv", ["sudoku-dllm", "train", *few.split(), "--output_dir", str(tmp_path / "run")])
     assert not main()
     results = [json.loads(path.read_text()) for path in (tmp_path / "run").rglob("result.json")]
