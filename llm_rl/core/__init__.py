@@ -34,7 +34,7 @@ from llm_rl.core.loss_types import LossCounts, LossType, aggregate_loss, loss_co
 from llm_rl.core.metrics import MetricAccumulator
 from llm_rl.core.monitors import PolicyTensors, record_monitors
 from llm_rl.core.preference import PreferenceLoss, dpo_loss, pairwise_loss, preference_margins
-from llm_rl.core.ratio_levels import RatioReduction, span_log_ratio, token_log_ratio
+from llm_rl.core.ratio_levels import RatioLevel, RatioReduction, leveled_log_ratio, span_log_ratio, token_log_ratio
 from llm_rl.core.surrogate import (
     MAX_LOG_RATIO,
     ClipConfig,
@@ -64,6 +64,7 @@ __all__ = [
     "Moments",
     "PolicyTensors",
     "PreferenceLoss",
+    "RatioLevel",
     "RatioReduction",
     "Reduction",
     "RewardScale",
@@ -86,6 +87,7 @@ __all__ = [
     "groups_without_spread",
     "importance_ratio",
     "kl_divergence",
+    "leveled_log_ratio",
     "linear_token_statistics",
     "log_ratio",
     "loss_counts",

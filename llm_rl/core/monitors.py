@@ -51,8 +51,9 @@ def record_monitors(
       "groups_without_spread", the share of the groups whose advantages are 0.
     - `policy`, means over the tokens that count: "approx_kl", ½ (log π − log π_old)²; "clip_frac", where clipping is
       what acted; "outside_frac", where the ratio left the range; "ratio_mean", 1 before the first update if sampling
-      and training agree; "clamped_frac", where the log-ratio is at its clamp of ±20, so that objective and loss
-      say nothing but that; "entropy". And "masked_frac", the share of generated tokens that do not count.
+      and training agree, and "ratio_spread", (R − 1)²; "clamped_frac", where the log-ratio is at its clamp of ±20, so
+      that objective and loss say nothing but that; "entropy". And "masked_frac", the share of generated tokens that do
+      not count.
     - `grad_norm`: "grad_norm", once an optimizer step.
 
     Args:
@@ -89,6 +90,7 @@ def _record_policy(metrics: MetricAccumulator, policy: PolicyTensors) -> None:
         "clip_frac": policy.surrogate.clipped,
         "outside_frac": policy.surrogate.outside,
         "ratio_mean": policy.surrogate.ratio,
+        "ratio_spread": (policy.surrogate.ratio.detach() - 1).square(),
         "clamped_frac": policy.surrogate.ratio.detach().log().abs() >= MAX_LOG_RATIO - 1e-4,
         "entropy": policy.entropy,
     }

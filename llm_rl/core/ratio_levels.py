@@ -13,6 +13,7 @@ from llm_rl.core.aggregate import masked_mean, masked_sum
 from llm_rl.core.surrogate import log_ratio
 
 RatioReduction = Literal["mean", "sum"]
+RatioLevel = Literal["token", "sequence", "sequence_token"]
 
 MAX_TOKEN_LOG_RATIO = 1e30
 """Bound on a token's log-ratio inside a sum: infinite for any purpose, and 1e8 of them still add up in float32."""
@@ -62,3 +63,31 @@ def span_log_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor, reducti
     check_choice("reduction", reduction, RatioReduction)
     tokens = token_log_ratio(logprobs, old_logprobs, mask)
     return masked_mean(tokens, mask, -1) if reduction == "mean" else masked_sum(tokens, mask, -1)
+
+
+def leveled_log_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor, level: RatioLevel) -> Tensor:
+    """The log-ratio that each counted token is weighed by; arguments and errors as in `token_log_ratio`.
+
+    With r_t that of the token and s the mean of the r_t of its row, GSPO's equations 7 and 14:
+
+        token  r_t        sequence  s        sequence_token  sg[s] + r_t − sg[r_t]
+
+    The last two have one value, so that the clip acts on whole rows, and one gradient where all tokens of a row have
+    one advantage; where advantages differ by token, "sequence_token" gives each token its own.
+
+    Args:
+        logprobs: `(…, T)`.
+        old_logprobs: `(…, T)`.
+        mask: bool `(…, T)`.
+        level: What shares a ratio.
+
+    Returns:
+        `(…, T)`, 0 with gradient 0 outside the mask.
+    """
+    check_choice("level", level, RatioLevel)
+    tokens = token_log_ratio(logprobs, old_logprobs, mask)
+    if level == "token":
+        return tokens
+    of_row = masked_mean(tokens, mask, -1).unsqueeze(-1)  # (…, 1)
+    leveled = of_row if level == "sequence" else of_row.detach() + tokens - tokens.detach()
+    return leveled.expand_as(tokens).masked_fill(~mask, 0.0)

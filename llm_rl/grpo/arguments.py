@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from llm_rl.core import Baseline, ClipConfig, LossType
+from llm_rl.core import Baseline, ClipConfig, LossType, RatioLevel
 from llm_rl.core._checks import check_choice
 from llm_rl.rollout.arguments import RolloutArguments
 from llm_rl.tools.arguments import EpisodeArguments
@@ -23,6 +23,9 @@ class GroupRelativeArguments(RolloutArguments, ClipConfig):
     loss_type: LossType = field(
         default="grpo", metadata={"help": "Normalizer of the loss: grpo, bnpo, dr_grpo or dapo."}
     )
+    importance_sampling_level: RatioLevel = field(
+        default="token", metadata={"help": "Ratio of a token, or GSPO's of its sequence: sequence or sequence_token."}
+    )
     scale_rewards: ScaleRewards = field(
         default="group", metadata={"help": "Advantages over the standard deviation of: group, batch or none."}
     )
@@ -34,6 +37,7 @@ class GroupRelativeArguments(RolloutArguments, ClipConfig):
         super().__post_init__()
         ClipConfig.__post_init__(self)
         check_choice("loss_type", self.loss_type, LossType)
+        check_choice("importance_sampling_level", self.importance_sampling_level, RatioLevel)
         check_choice("scale_rewards", self.scale_rewards, ScaleRewards)
         check_choice("advantage_baseline", self.advantage_baseline, Baseline)
 

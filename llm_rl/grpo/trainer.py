@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from llm_rl.core import (
-    ClipConfig,
     LossCounts,
     PolicyTensors,
     RewardScale,
@@ -17,12 +16,12 @@ from llm_rl.core import (
     aggregate_loss,
     clipped_surrogate,
     group_relative_advantage,
+    leveled_log_ratio,
     record_monitors,
     rewards_with_kl,
-    token_log_ratio,
 )
 from llm_rl.core.mismatch import record_mismatch
-from llm_rl.grpo.arguments import GRPOArguments, ScaleRewards
+from llm_rl.grpo.arguments import GroupRelativeArguments, GRPOArguments, ScaleRewards
 from llm_rl.grpo.extensions.base import Extension
 from llm_rl.rollout.data import RolloutBatch, Sample
 from llm_rl.tools.trainer import EpisodeTrainer
@@ -32,20 +31,20 @@ SCALES: dict[ScaleRewards, RewardScale] = {"group": "std", "batch": "batch_std",
 
 
 def grpo_surrogate(
-    clip: ClipConfig, logps: Tensor, old_logps: Tensor, mask: Tensor, advantages: Tensor
+    args: GroupRelativeArguments, logps: Tensor, old_logps: Tensor, mask: Tensor, advantages: Tensor
 ) -> SurrogateOutput:
     """The clipped surrogate of each token, `core.clipped_surrogate`.
 
     Args:
-        clip: The clip range.
+        args: The clip range, and what shares a ratio.
         logps: `(B, T)`, under the policy that is trained.
         old_logps: `(B, T)`, under the policy at sampling.
         mask: bool `(B, T)`, the tokens that count.
         advantages: `(B,)`.
     """
-    log_ratio = token_log_ratio(logps, old_logps, mask)
+    log_ratio = leveled_log_ratio(logps, old_logps, mask, args.importance_sampling_level)
     zeros = torch.zeros_like(log_ratio)
-    return clipped_surrogate(log_ratio, zeros, advantages.unsqueeze(1), clip.clip_low, clip.clip_high)
+    return clipped_surrogate(log_ratio, zeros, advantages.unsqueeze(1), args.clip_low, args.clip_high)
 
 
 class GRPOTrainer(EpisodeTrainer):
@@ -142,7 +141,6 @@ class GRPOTrainer(EpisodeTrainer):
     # The update
 
     def _compute_loss_and_metrics(self, model: nn.Module, inputs: RolloutBatch) -> Tensor:
-        """This micro-batch's share of the step's loss, to be added up over micro-batches and processes."""
         mask, advantages = inputs.loss_mask, inputs.advantages
         if advantages is None or inputs.sequences is None or inputs.tokens is None:
             raise ValueError("the batch has no advantages or counts; make it with _roll_out")

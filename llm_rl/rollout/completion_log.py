@@ -54,6 +54,33 @@ class CompletionLog(TrainerCallback):
             tqdm.write(table(self._last[:SHOWN]))
             self._last = []
 
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Show the prompts with the lowest and the highest mean reward over the run, where there are several."""
+        if state.is_world_process_zero and len(means := prompt_means(self.path)) > 1:
+            shown = means if len(means) <= 2 * SHOWN else means[:SHOWN] + means[-SHOWN:]
+            tqdm.write(f"Mean reward by prompt, the hardest first, {len(shown)} of {len(means)}:\n{table(shown)}")
+
+
+def prompt_means(path: Path) -> list[dict[str, Any]]:
+    """Each prompt of a file of completions with its mean reward, the lowest first, and how many were rewarded.
+
+    Args:
+        path: The file that `CompletionLog` wrote.
+    """
+    rewards: dict[str, list[float]] = {}
+    with path.open(encoding="utf-8") as lines:
+        for record in map(json.loads, lines):
+            found = rewards.setdefault(json.dumps(record["prompt"]), [])
+            found += [] if record["reward"] is None else [record["reward"]]
+    means = [
+        {"prompt": json.loads(prompt), "mean reward": math.fsum(found) / len(found), "completions": len(found)}
+        for prompt, found in rewards.items()
+        if found
+    ]
+    return sorted(means, key=lambda record: record["mean reward"])
+
 
 def completion_records(
     step: int,

@@ -18,13 +18,17 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from llm_rl.rollout.reward_model import RewardModel
 
 logger = logging.getLogger(__name__)
 RewardFunction = Callable[..., Any]
+RewardFunctionsGiven = RewardFunction | str | Path | Sequence[RewardFunction | str | Path]
 RESERVED = ("prompts", "completions", "completion_ids", "cut_off", "trainer_state", "log_metric")
 MAX_REWARD = 1e15
 """Largest magnitude: squares of rewards still add up in float32, for the standard deviation of a group."""
@@ -38,7 +42,7 @@ class RewardFunctions:
     """Several reward functions and their weights.
 
     Args:
-        functions: One or several.
+        functions: One or several; a folder or name of a classifier stands for its `RewardModel`.
         weights: One a function. None: all 1.
         leave_out: Whether a completion that no function scores is let through, with a warning; else it is an error.
 
@@ -47,18 +51,18 @@ class RewardFunctions:
         weights: float64 `(F,)`.
 
     Raises:
-        ValueError: There is no function, or the number of weights is another.
+        ValueError: There is no function, the number of weights is another, or one of the reasons of `RewardModel`.
     """
 
     def __init__(
         self,
-        functions: RewardFunction | Sequence[RewardFunction],
+        functions: RewardFunctionsGiven,
         weights: Sequence[float] | None = None,
         *,
         leave_out: bool = False,
     ) -> None:
         self.leave_out = leave_out
-        self.functions = list(functions) if isinstance(functions, Sequence) else [functions]
+        self.functions = [_loaded(each) for each in listed(functions)]
         if not self.functions or not all(callable(function) for function in self.functions):
             raise ValueError(f"reward_funcs is {functions!r}; pass a callable or a list of callables")
         weights = [1.0] * len(self.functions) if weights is None else weights
@@ -140,6 +144,20 @@ class RewardFunctions:
             if isinstance(_call_all([function], [alone], [extras])[0], Exception):
                 return index
         return None
+
+
+def listed(functions: Any) -> list[Any]:
+    """One reward function or several as a list; a folder's name is one."""
+    return list(functions) if isinstance(functions, Sequence) and not isinstance(functions, str) else [functions]
+
+
+def _loaded(function: Any) -> RewardFunction:
+    if isinstance(function, nn.Module):
+        raise ValueError(
+            f"a {type(function).__name__} is no reward function; give RewardModel(model, tokenizer), its folder, or a "
+            "function that calls it"
+        )
+    return RewardModel(function) if isinstance(function, (str, Path)) else function
 
 
 def completion_text(completion: Any) -> str:

@@ -11,7 +11,7 @@ from llm_rl.rollout.completions import sample_completions, sampling_params
 from llm_rl.rollout.data import Sample, decode_completion
 from llm_rl.rollout.generation import GenerationEngine, TransformersEngine
 from llm_rl.rollout.loading import as_rows, load_policy
-from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
+from llm_rl.rollout.rewards import RewardFunctions, RewardFunctionsGiven
 from llm_rl.rollout.scoring import causal_model
 
 
@@ -33,7 +33,7 @@ class ScoredCompletions(NamedTuple):
 def sample_and_score(
     model: nn.Module | str,
     rows: Any,
-    reward_funcs: RewardFunction | Sequence[RewardFunction],
+    reward_funcs: RewardFunctionsGiven,
     processing_class: Any = None,
     *,
     num_generations: int = 1,

@@ -21,7 +21,7 @@ from llm_rl.rollout.data import RolloutBatch, Sample, check_data_set, check_rows
 from llm_rl.rollout.dynamic_sampling import replace_groups
 from llm_rl.rollout.generation import GenerationEngine, SamplingParams, TransformersEngine
 from llm_rl.rollout.loading import as_rows, load_policy
-from llm_rl.rollout.rewards import RewardFunction, RewardFunctions
+from llm_rl.rollout.rewards import RewardFunctions, RewardFunctionsGiven
 from llm_rl.rollout.sampling import keep_scores, score_samples
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, deal_out, reference_kl
 from llm_rl.rollout.symptoms import CUT_OFF, NO_SPREAD, warn_of_text_prompts
@@ -72,7 +72,7 @@ class RolloutTrainer(BufferedTrainer):
     def __init__(
         self,
         model: nn.Module | str,
-        reward_funcs: RewardFunction | Sequence[RewardFunction],
+        reward_funcs: RewardFunctionsGiven,
         args: RolloutArguments,
         train_dataset: Any,
         processing_class: Any = None,
@@ -145,7 +145,6 @@ class RolloutTrainer(BufferedTrainer):
 
     @property
     def _template_arguments(self) -> Mapping[str, Any]:
-        """Arguments of the chat template."""
         known: Any = self.args.chat_template_kwargs or {}
         return known
 
@@ -268,7 +267,6 @@ class RolloutTrainer(BufferedTrainer):
         return {}
 
     def _rewarded_completion(self, sample: Sample) -> Any:
-        """What reward functions see of a completion."""
         return decode_completion(sample, self.processing_class)
 
     def _score_completions(self, samples: Sequence[Sample]) -> Tensor:
@@ -299,7 +297,6 @@ class RolloutTrainer(BufferedTrainer):
         return replace_groups(samples, rewards, self.args.dynamic_sampling_attempts, draw, self.metrics)
 
     def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
-        """The padded tensors of one micro-batch."""
         return RolloutBatch.collate(samples, self.sampling.pad_token_id, device=self.args.device)
 
     @torch.no_grad()

@@ -11,6 +11,7 @@ from tqdm import tqdm
 from llm_rl.core import MetricAccumulator
 from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation, text_messages
 from llm_rl.rollout.generation import SamplingParams
+from llm_rl.rollout.rewards import listed
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.special_tokens import break_tokens, special_tokens
 from llm_rl.rollout.trainer import RolloutTrainer
@@ -76,8 +77,8 @@ class EpisodeTrainer(RolloutTrainer):
         self.toolbox = self._new_toolbox(tools)
         self.call_format = call_format or CallFormat()
         if hasattr(example, "get_reward"):
-            own = [] if reward_funcs is None else reward_funcs
-            reward_funcs = [*(own if isinstance(own, Sequence) else [own]), environment_reward]
+            own = [] if reward_funcs is None else listed(reward_funcs)
+            reward_funcs = [*own, environment_reward]
         super().__init__(model, reward_funcs, *args, **kwargs)
         if bool(answering) != (self.args.max_turns > 1):
             raise ValueError(
@@ -105,7 +106,6 @@ class EpisodeTrainer(RolloutTrainer):
         return known if self.toolbox is None else {**known, "tools": self.toolbox.schemas}
 
     def _check_row(self, row: Any) -> None:
-        """Raises `ValueError` for a row that training or evaluation could not use."""
         super()._check_row(row)
         if self.toolbox is not None and not is_conversation(row["prompt"]):
             raise ValueError(
@@ -115,7 +115,6 @@ class EpisodeTrainer(RolloutTrainer):
 
     @property
     def _talks(self) -> bool:
-        """Whether there are several turns."""
         return self.next_turn is not None or self.toolbox is not None
 
     @property

@@ -42,7 +42,7 @@ from sudoku_dllm.trials.rates import chosen_rates, rates_help
 from sudoku_dllm.trials.trial import Judgement, TrialArguments, run_trial, short_training
 
 RATES = {"raro": 1e-4, "more": 1e-3, "match": 1e-4, "grpo": 1e-4, "frozen": 1e-4, "critic": 1e-4}
-"""Learning rates, the better of those tried (docs/raro_digits.md); RARO with a part frozen has RARO's."""
+"""Learning rates, the better of those tried (docs/raro.md); RARO with a part frozen has RARO's."""
 
 
 @dataclass

@@ -42,6 +42,8 @@ class BoardsArguments(RefereeArguments):
         "cj_grpo": 3e-4,
         "just_grpo": 1e-3,
         "upo": 1e-3,
+        "dispo": 1.5e-4,
+        "dispo_judged": 1.5e-4,
         "policy_gradient": 3e-5,
         "judged": 1.5e-4,
     }

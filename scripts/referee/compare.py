@@ -33,6 +33,7 @@ from scripts.referee.objectives.cj_grpo import CjGrpo
 from scripts.referee.objectives.copies import Objective
 from scripts.referee.objectives.coupled_grpo import CoupledGrpo
 from scripts.referee.objectives.diffu_grpo import DiffuGrpo
+from scripts.referee.objectives.dispo import DispoTrainer, Reach
 from scripts.referee.objectives.espo import Espo
 from scripts.referee.objectives.just_grpo import JustGrpo
 from scripts.referee.objectives.spg import Spg
@@ -58,7 +59,14 @@ METHODS: dict[str, tuple[str, Objective]] = {
 }
 Start = Literal["rules", "form"]
 """Whether the start was taught right answers, or answers of the right form alone."""
-OURS = {"policy_gradient": "positions and tokens", "judged": "judged decisions"}
+BRANCHED: dict[str, Reach] = {"dispo": "all", "dispo_judged": "pass"}
+OURS = {
+    "dispo": "DiSPO",
+    "dispo_judged": "DiSPO, a pass judged",
+    "policy_gradient": "positions and tokens",
+    "judged": "judged decisions",
+}
+"""Those that are terms of `UnmaskTrainer`."""
 
 
 @dataclass
@@ -71,11 +79,15 @@ class RefereeArguments(TrialArguments):
     """
 
     POSITIONS: ClassVar[tuple[int, ...]]
-    RATES: ClassVar[Mapping[str, float]] = dict.fromkeys(METHODS, 1e-4) | {
-        "upo": 1e-3,
-        "policy_gradient": 1e-4,
-        "judged": 4.5e-4,
-    }
+    RATES: ClassVar[Mapping[str, float]] = (
+        dict.fromkeys(METHODS, 1e-4)
+        | {
+            "upo": 1e-3,
+            "policy_gradient": 1e-4,
+            "judged": 4.5e-4,
+        }
+        | dict.fromkeys(BRANCHED, 1.5e-4)
+    )
 
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4], metadata={"help": "Random seeds."})
     cpu_seconds: float = field(default=120.0, metadata={"help": "What each arm may spend, in CPU seconds."})
@@ -155,15 +167,17 @@ class Referee(Trial):
         args, problems = self.args, self.training_problems(seed)
         rate = chosen_rates(args.RATES, args.rates)[arm]
         if arm in OURS:
-            judged = arm == "judged"
+            judged = arm not in ("policy_gradient", "dispo")  # of each decision
             recipe = RecipeArguments(
-                **short_training(folder, 32 if judged else args.prompts, seed, rate),
-                num_mini_batches=args.num_mini_batches if judged else 1,
+                **short_training(folder, args.prompts if arm == "policy_gradient" else 32, seed, rate),
+                num_mini_batches=1 if arm == "policy_gradient" else args.num_mini_batches,
                 tokens_per_step=args.tokens_per_step,
+                on_error="redraw" if judged else "end",
             )
-            if not judged:
-                recipe.num_generations, recipe.on_error = args.num_generations, "end"
-                recipe.policy_weight, recipe.judged_weight = 1.0, 0.0
+            if arm == "policy_gradient":
+                recipe.num_generations, recipe.policy_weight, recipe.judged_weight = args.num_generations, 1.0, 0.0
+            if arm in BRANCHED:
+                return DispoTrainer(model, recipe, problems, self.task, reach=BRANCHED[arm])
             return UnmaskTrainer(model, recipe, problems, self.task)
 
         # JustGRPO writes from left to right, a position a pass; UPO's divergence is of its head.

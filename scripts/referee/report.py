@@ -55,35 +55,26 @@ class Found(Results):
         return [self.right[self.trained], *(at for name, at in self.told.items() if name == "sampled")]
 
 
-def table(records: Records, *, whole: bool = True) -> str:
+def table(records: Records) -> str:
     """A line for each method in Markdown, the best first; leads have intervals over problems and over seeds.
 
     Args:
         records: Folder of a comparison.
-        whole: Tell each seed, the lead over judged decisions and the time of an update too.
     """
     found = Found(records)
     trained, best, drawn = found.trained, found.right[found.trained], found.told.get("sampled")
-    seeds, cost = f"each seed at {trained}", "CPU ms an update"
-    minus = {other: f"at {trained}, minus {Referee.ARMS.get(other, other)}" for other in (START, Referee.CONTROL)}
     shown = {f"right % at {k}": name for k, name in found.right.items()}
     shown |= {f"{TOLD[name]}, % at {trained}": at for name, at in found.told.items()}
     rows = []
     for arm in [START, *sorted(found.arms[1:], key=lambda arm: -found.column(arm, best).mean())]:
         row = {"": Referee.ARMS.get(arm, arm)}
         row |= {title: percent(found.column(arm, name).mean()) for title, name in shown.items()}
-        row[seeds] = ", ".join(map(percent, found.rate(arm, best).per_seed))
-        for other, title in minus.items():
-            if other in found.arms:
-                row[title] = "" if arm == other else lead(found.difference(arm, other, best))
+        row[f"at {trained}, minus start"] = "" if arm == START else lead(found.difference(arm, START, best))
         if drawn:
             row["sampled, minus start"] = "" if arm == START else lead(found.difference(arm, START, drawn))
-        spent, updates = (sum(one[name] for one in found.each(arm)) for name in ("cpu_seconds", "updates"))
         row["updates"] = f"{found.mean(arm, 'updates'):,.0f}" if arm != START else ""
-        row[cost] = f"{1000 * spent / updates:,.0f}" if arm != START else ""
         rows.append(row)
-    titles = [title for title in rows[0] if whole or title not in (seeds, minus[Referee.CONTROL], cost)]
-    return markdown_table(titles, [[row[title] for title in titles] for row in rows])
+    return markdown_table(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def overview(runs: Sequence[Path]) -> str:
@@ -131,7 +122,7 @@ def pages(runs: Sequence[Path], rates: Sequence[Path] = ()) -> str:
     """A section for each run: what it was run with, and its table; and one for the rates that were tried in each."""
     sections = []
     for records in map(Records, runs):
-        told = table(records, whole=False)
+        told = table(records)
         settings = next(iter(records.results().values()))["settings"]
         about = [f"{settings['cpu_seconds']:g} CPU s", f"{settings['tokens_per_step']} a pass"]
         about.append(REWARDS[settings["reward"]])

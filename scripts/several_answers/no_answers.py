@@ -20,15 +20,15 @@ TITLES = {
 
 
 def row_of(records: Records, jobs: list[str]) -> list[str]:
-    """The seeds of an arm as a row: per cent valid at one cell a pass by seed, the means, and the cost."""
+    """An arm as a row: its cost, and per cent valid, at one cell a pass with each seed."""
     size, grids, _, arm = arm_of(jobs[0]).split("/")[1:]
     results = [records.result(job) or {} for job in jobs]
     outcomes = [records.outcomes(job) for job in jobs]
     by_seed = ", ".join(f"{100 * each['1/valid'].mean():.1f}" for each in outcomes)
-    means = (f"{100 * np.mean([each[f'{k}/valid'].mean() for each in outcomes]):.1f}" for k in CELLS)
+    one, *means = (f"{100 * np.mean([each[f'{k}/valid'].mean() for each in outcomes]):.1f}" for k in CELLS)
     seconds = np.mean([result["cpu_seconds"] for result in results])
     about = [size.replace("x", "×"), grids.removeprefix("grids"), TITLES[arm]]
-    return [*about, f"{results[0]['updates']:,}", f"{seconds:.0f}", by_seed, *means]
+    return [*about, f"{seconds:,.0f}", f"{one} ({by_seed})" if len(jobs) > 1 else one, *means]
 
 
 def table(records: Records) -> str:
@@ -44,13 +44,5 @@ def table(records: Records) -> str:
         return size, *numbers, list(TITLES).index(name)
 
     rows = [row_of(records, by_arm[arm]) for arm in sorted(by_arm, key=place)]
-    head = [
-        "boards",
-        "grids shown",
-        "trained by",
-        "updates",
-        "CPU s",
-        "1 a pass, by seed",
-        *(f"{k} a pass" for k in CELLS),
-    ]
+    head = ["boards", "grids shown", "trained by", "CPU s", *(f"{k} a pass" for k in CELLS)]
     return markdown_table(head, rows) if rows else ""

@@ -25,6 +25,7 @@ FREE, RULES, SOLVER = (f"Valid grids, {way}" for way in CHECKED.values())
 GUARDED = "guarded"
 """The folder of what was trained anew to be judged with checks at decoding."""
 WORTH = "What a check is worth, at decoding and in training"
+USED = "Where the check is used, and by what decoder"
 GAINS = f"{RULES}: each training minus the start"
 STUDIED: dict[str, Any] = {"test_boards": 400, "eval_tokens": [1, 2, 4, 6, 9], "draws": 200}
 """The boards of the study, in place of the defaults, which are of a comparison of minutes."""
@@ -52,6 +53,8 @@ def guarded_tables(outcomes: Outcomes) -> dict[str, str]:
     """The tables of trainings that were judged with checks at decoding too, by their titles."""
     arms = [arm for arm in outcomes.arms if arm != BASE]
     found = {WORTH: worth_table(outcomes), f"{FREE}, trained anew": ways_table(outcomes)}
+    if {"sft", "imitation"} <= {*arms}:
+        found[USED] = used_table(outcomes)
     found |= {RULES: ways_table(outcomes, "rules"), SOLVER: ways_table(outcomes, "completable")}
     found[GAINS] = differences_table(outcomes, {TITLES[arm]: (arm, BASE) for arm in arms}, "rules")
     for guard in (None, "rules"):
@@ -82,6 +85,17 @@ def worth_table(outcomes: Outcomes) -> str:
     free, ruled, solved = CHECKED.values()
     head = ["trained by", f"{free}, {k} cells", f"{ruled}, {k} cells", f"{solved}, all cells: passes / checks"]
     return markdown_table([*head, "different grids, no check / the solver"], rows)
+
+
+def used_table(outcomes: Outcomes) -> str:
+    """The check in nothing, at decoding, in training and in both; who trains without it has random grids to learn."""
+    k, solver, rows = outcomes.args.tokens_per_step, outcomes.script.size**2, []
+    at: dict[NamedCheck | None, int] = {None: k, "rules": k, "completable": solver}
+    for arm, names in {"sft": ("in nothing", "at decoding"), "imitation": ("in training", "in both")}.items():
+        cells = [outcomes.row(arm, guard)[cells_of(outcomes.script, guard).index(many)] for guard, many in at.items()]
+        rows += [[names[0], TITLES[arm], cells[0], "", ""], [names[1], TITLES[arm], "", *cells[1:]]]
+    heads = [f"{CHECKED[guard]}, {'all' if many == solver else many} cells" for guard, many in at.items()]
+    return markdown_table(["the check is used", "trained by", *heads], rows)
 
 
 def a_pass(cells: Sequence[int]) -> list[str]:

@@ -12,14 +12,14 @@ from llm_rl.training import fail, need_reports, parse, write_text_whole
 from scripts.several_answers.decoders import tables as decoder_tables
 from scripts.several_answers.further import FURTHER, command_of, commands_in, sections
 from scripts.several_answers.no_answers import table as few_answers
-from scripts.several_answers.outcome_tables import FREE, GUARDED, KEPT, WORTH, guarded_tables, outcomes_in, tables
+from scripts.several_answers.outcome_tables import FREE, GUARDED, KEPT, USED, WORTH, guarded_tables, outcomes_in, tables
 from scripts.several_answers.reading_order import TITLE as ORDER_TITLE
 from scripts.several_answers.reading_order import table as reading_order
 from sudoku_dllm.several.report import draw
 from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.page import fill, sections_of
 
-SHOWN = {"worth": WORTH, "shown": FREE}
+SHOWN = {"worth": WORTH, "used": USED, "shown": FREE}
 """Tables of the page by its markers."""
 HERE, PICTURE = Path(__file__).parent, "several_answers.png"
 

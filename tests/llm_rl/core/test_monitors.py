@@ -35,6 +35,7 @@ def test_by_hand() -> None:
             "outside_frac": 3 / 4,
             "clamped_frac": 0.0,
             "ratio_mean": 4.4 / 4,
+            "ratio_spread": (0.5**2 + 0.5**2 + 0.5**2 + 0.1**2) / 4,
             "entropy": 3.0,
             "masked_frac": 1 / 5,
             "grad_norm": 2.5,

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_rl.core import clipped_surrogate, span_log_ratio, token_log_ratio
+from llm_rl.core import clipped_surrogate, leveled_log_ratio, span_log_ratio, token_log_ratio
 
 NAN = math.nan
 NEW = torch.tensor([[0.1, 0.3, 0.2, NAN], [NAN, NAN, NAN, NAN]])
@@ -22,6 +22,23 @@ def test_by_hand() -> None:
     (tokens.exp().sum() + span_log_ratio(new, OLD, MASK).exp().sum()).backward()
     assert new.grad is not None
     assert torch.isfinite(new.grad).all() and (new.grad[~MASK] == 0).all() and (new.grad[MASK] > 0).all()
+
+
+def test_levels_by_hand() -> None:
+    """A row's ratio is e^0.2 at each of its three tokens; with one advantage both have the gradient e^0.2 / 3 · 3."""
+    gradients = {}
+    for level in ("sequence", "sequence_token"):
+        new = NEW.clone().requires_grad_()
+        ratios = leveled_log_ratio(new, OLD, MASK, level)  # type: ignore[arg-type]
+        assert ratios[0].tolist() == pytest.approx([0.2, 0.2, 0.2, 0]) and ratios[1].tolist() == [0, 0, 0, 0]
+        (gradients[level],) = torch.autograd.grad(ratios.exp()[MASK].sum(), new, retain_graph=True)
+        assert gradients[level][0].tolist() == pytest.approx([math.exp(0.2)] * 3 + [0])
+        (of_first,) = torch.autograd.grad(ratios[0, 0].exp(), new)
+        shares = [1 / 3] * 3 if level == "sequence" else [1, 0, 0]
+        assert of_first[0].tolist() == pytest.approx([math.exp(0.2) * share for share in shares] + [0])
+    assert torch.equal(leveled_log_ratio(NEW, OLD, MASK, "token"), token_log_ratio(NEW, OLD, MASK))
+    with pytest.raises(ValueError, match="level is 'row'"):
+        leveled_log_ratio(NEW, OLD, MASK, "row")  # type: ignore[arg-type]
 
 
 @given(st.integers(0, 2**31), st.sampled_from(["mean", "sum"]))

@@ -13,6 +13,7 @@ from tests.llm_rl.helpers.trl_steps import LENGTH, ScriptedEngine, trl_gradients
 
 pytest.importorskip("trl", reason="the comparison needs TRL: pip install 'sudoku-dllm[trl]'")
 
+NARROW = {"clip_low": 0.002, "clip_high": 0.004}
 TWO_STEPS = {"max_steps": 2, "num_iterations": 2, "learning_rate": 2e-3}
 
 BOUNDS = {"token": (0.6, 1.5), "sequence": (0.1, 10.0)}
@@ -23,6 +24,14 @@ CASES: dict[str, tuple[dict[str, Any], Extension | None, dict[str, Any]]] = {
     "a constant length": ({"loss_type": "dr_grpo", **TWO_STEPS}, None, {}),
     "all tokens of a batch": ({"loss_type": "bnpo", "kl_weight": 0.05}, None, {}),
     "a reference": ({"loss_type": "grpo", "kl_weight": 0.3}, None, {}),
+    **{
+        f"ratios of sequences, {loss_type}": (
+            {"loss_type": loss_type, "importance_sampling_level": "sequence", "kl_weight": 0.1, **NARROW, **TWO_STEPS},
+            None,
+            {},
+        )
+        for loss_type in ("grpo", "bnpo", "dr_grpo", "dapo")
+    },
     "two rewards": ({"loss_type": "grpo", "reward_weights": [1.0, 0.3]}, None, {}),
     **{
         f"{level} {mode}": (
@@ -45,7 +54,7 @@ CASES: dict[str, tuple[dict[str, Any], Extension | None, dict[str, Any]]] = {
     ),
 }
 """Settings of both trainers by our names, an extension of ours, and settings of TRL's alone."""
-TRL_NAMES = {"kl_weight": "beta"}
+TRL_NAMES = {"kl_weight": "beta", "clip_low": "epsilon", "clip_high": "epsilon_high"}
 
 
 def our_gradients(

@@ -1,9 +1,11 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from llm_rl.rollout.completion_log import CompletionLog, prompt_means
 from tests.llm_rl.helpers import tiny_ppo
 from tests.llm_rl.helpers.tiny_grpo import rows, small_ids, trainer
 
@@ -37,3 +39,16 @@ def test_completions_are_shown_and_all_of_them_are_kept(tmp_path: Path, capsys: 
 def test_completions_whose_tokens_have_advantages_have_none(tmp_path: Path) -> None:
     tiny_ppo.trainer(tmp_path, log_completions=True).train()
     assert all("reward" in record and "advantage" not in record for record in read(tmp_path))
+
+
+def test_at_the_end_stand_the_hardest_and_the_easiest_prompts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rewards = {"sky": [0.0, None, 0.5], "sea": [None], "sun": [1.0, 0.5, 0.75], "moon": [-1.0, -2.0]}
+    log = CompletionLog(tmp_path / "completions.jsonl")
+    log.add([{"step": 0, "prompt": prompt, "reward": one} for prompt, given in rewards.items() for one in given])
+    means = prompt_means(log.path)
+    assert [tuple(mean.values()) for mean in means] == [("moon", -1.5, 2), ("sky", 0.25, 2), ("sun", 0.75, 3)]
+    log.on_train_end(*[SimpleNamespace(is_world_process_zero=True)] * 3)
+    printed = capsys.readouterr().out
+    assert "3 of 3" in printed and printed.index("moon") < printed.index("sky") < printed.index("sun")

@@ -1,18 +1,23 @@
 """The trainer of the objectives: what it asks the model, what it rewards, and its gradient."""
 
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 
-from dllm_rl.decoding import Decoding, decode
-from dllm_rl.policy import NEG_INF
+from dllm_rl.decoding import Decoding, decode, rollout
+from dllm_rl.decoding.decisions import draw_decisions
+from dllm_rl.decoding.noise import StateNoise
+from dllm_rl.policy import NEG_INF, score_states
+from dllm_rl.training.update import objective_pass
 from scripts.referee.boards import Boards, BoardsArguments
 from scripts.referee.compare import METHODS
 from scripts.referee.objectives.cj_grpo import CjGrpo
+from scripts.referee.objectives.dispo import DispoConfig, Reach
 from scripts.referee.order_head import add_order_head, head_strategy, position_logprobs
 from scripts.referee.training import (
     TEMPERATURES,
@@ -202,16 +207,34 @@ def test_the_divergence_is_from_the_model_that_training_began_with(tmp_path: Pat
     assert float(with_it) > 0 and float(without) == 0
 
 
-def test_what_the_arguments_refuse() -> None:
-    for wrong in (
-        {"num_generations": 1},
-        {"sampler": "best"},
-        {"reward": "some"},
-        {"gradient_accumulation_steps": 2},
-        {"max_tokens_per_pass": 0},
-    ):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            ObjectiveArguments(**short_training(Path("runs"), 1, 0, 1e-4), **wrong)
-    for bad in ({"tokens_per_step": 3}, {"prompts": 0}, {"rates": ["spg"]}, {"reward": "some"}):
-        with pytest.raises(ValueError, match=next(iter(bad))):
-            BoardsArguments(**bad)
+@pytest.mark.parametrize("reach", get_args(Reach))
+def test_branches_of_a_state_are_worth_what_they_earn_in_it(reach: Reach) -> None:
+    """DiSPO against a loop over states and branches: all that is masked is filled, or four cells of it."""
+    setting, policy, noise = trial().setting, model(), StateNoise((7,))
+    how = Decoding("policy", tokens_per_step=4, policy=TEMPERATURES, on_error="redraw", draws=32)
+    trajectories = rollout(policy, setting.batch(setting.test_boards()[:2]), how, num_generations=2)
+    config, problems = DispoConfig(reach=reach, judged_draws=6, reduction="mean"), trajectories.problems
+    objective_pass(policy, trajectories, lambda one, other: (one + other).backward(), config=config, noise=noise)
+
+    visits = Counter(trajectories.state_of[trajectories.live].tolist())
+    most = trajectories.responses.shape[1] if reach == "all" else 4
+    uniforms, expected = noise.of_states(trajectories.problem_of, 0, (6, most, 2)), model()
+    for number, (state, of) in enumerate(zip(trajectories.responses, trajectories.problem_of, strict=True)):
+        scores = score_states(
+            expected, *problems.prompts_of(of[None]), state[None], problems.mask_id, trajectories.policy
+        )
+        logits, filled, logprobs = scores.logits.log_softmax(-1), state.repeat(6, 1), []
+        positions, tokens = draw_decisions(scores, torch.tensor([0]), uniforms[number, None], trajectories.policy)
+        for branch, (at, new) in enumerate(zip(positions[0], tokens[0], strict=True)):
+            rows, new = scores.row_of[0, at[at >= 0]], new[at >= 0]
+            filled[branch, at[at >= 0]] = new
+            logprobs.append(logits[rows, new].mean())
+            assert len(rows) == min(most, int((state == problems.mask_id).sum()))
+        earned = problems.completable(filled, of.expand(6)).float()
+        spread = earned.std(correction=0)
+        advantages = (earned - earned.mean()) / spread if spread > 0 else torch.zeros(6)
+        weight = visits[number] / trajectories.decisions[of] / len(trajectories.state_of)
+        (weight * (advantages * torch.stack(logprobs)).mean()).backward()
+    assert any(bool(each.grad.any()) for each in expected.parameters())
+    for one, other in zip(policy.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-6)
