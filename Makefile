@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 STAMP_DOCS := $(VENV)/.installed-docs
 
-.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-dialects test-integrations test-verl test-vllm test-all test-ci test-page demo demo-build lint bench dist lock clean
+.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-dialects test-card test-integrations test-verl test-vllm test-all test-ci test-page demo demo-build lint bench dist lock clean
 
 # By uv; by pip with UV=pip, or where uv cannot be had.
 INSTALL := sh scripts/install.sh $(BIN)/python
@@ -72,6 +72,10 @@ test-slow: $(STAMP)
 DIALECTS ?=
 test-dialects: $(STAMP)
 	$(BIN)/python -m tests.helpers.dialects $(DIALECTS)
+
+# On a machine with a card: the tests of tests/card on it and a minute each of two trainers, then a block for a report.
+test-card: $(STAMP)
+	$(BIN)/python -m tests.card.report
 
 # The adapters of sudoku_env.integrations, each against the package that it adapts to in an environment of its own, which sees what
 # $(VENV) has: verifiers and openenv do not install together.

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from llm_rl.core._checks import promote
@@ -155,12 +156,11 @@ def scores_of(logits: Tensor, masked: Tensor, config: PolicyConfig) -> StateScor
     Raises:
         FloatingPointError: The logits are not finite.
     """
-    row_of = torch.full(masked.shape, -1, device=masked.device)
-    row_of[masked] = torch.arange(len(logits), device=masked.device)
+    row_of = (masked.flatten().cumsum(0).view(masked.shape) - 1).masked_fill(~masked, -1)
     packed = log_margins(logits, config.margin_eps)
     if not bool(packed.isfinite().all()):
         raise FloatingPointError("the model's logits are not finite; lower the learning rate or check the weights")
-    margins = packed.new_full(masked.shape, NEG_INF).masked_scatter(masked, packed)
+    margins = F.pad(packed, (0, 1), value=NEG_INF)[row_of]
     position_logprobs = masked_log_softmax(margins, masked, temperature=config.position_temperature)
     return StateScores(logits, row_of, margins, position_logprobs)
 
@@ -168,12 +168,16 @@ def scores_of(logits: Tensor, masked: Tensor, config: PolicyConfig) -> StateScor
 def token_logprobs_at(
     scores: StateScores, states: Tensor, positions: Tensor, tokens: Tensor, temperature: float
 ) -> Tensor:
-    """log π(v|ℓ,s) `(A,)` of A (state, position, token) triples, all int64 `(A,)`; positions must be masked.
+    """log π(v|ℓ,s) `(A,)` of A (state, position, token) triples, all int64 `(A,)`; positions must be masked."""
+    return token_logprobs_in(scores, scores.row_of[states, positions], tokens, temperature)
 
-    The log-normalizer is taken once for each packed row, however many triples share it.
+
+def token_logprobs_in(scores: StateScores, rows: Tensor, tokens: Tensor, temperature: float) -> Tensor:
+    """log π(v|ℓ,s) of tokens int64 `(…)` in rows int64 `(…)` of the logits, of the last one at -1.
+
+    The log-normalizer is taken once for each row, however many tokens share it.
     """
     normalizer = (scores.logits / temperature).logsumexp(dim=-1)
-    rows = scores.row_of[states, positions]
     # Divided after indexing, so that the backward pass of the choice holds no second rows × vocabulary gradient.
     return scores.logits[rows, tokens] / temperature - normalizer[rows]
 
@@ -198,18 +202,19 @@ def action_logprobs(
         tokens: int64 `(A, k)`, the tokens written there, -1 behind the last one.
         config: Temperatures.
     """
-    chosen = positions >= 0
-    rows, ranks = chosen.nonzero(as_tuple=True)  # (B,) each
-    token_logprobs = token_logprobs_at(
-        scores, states[rows], positions[rows, ranks], tokens[rows, ranks], config.token_temperature
-    )
-    total = scores.position_logprobs[states, positions[:, 0]].index_add(0, rows, token_logprobs)
+    chosen, count = positions >= 0, positions.shape[1]
+    at = positions.where(chosen, positions[:, :1]).clamp_min(0)  # behind the last one any, which adds 0
+    token_logprobs = token_logprobs_at(scores, states[:, None], at, tokens, config.token_temperature)  # (A, k)
+    token_logprobs = token_logprobs.where(chosen, 0.0)
+    total = scores.position_logprobs[states, at[:, 0]]
+    for rank in range(count):
+        total = total + token_logprobs[:, rank]
 
     # Each further position is drawn from those that are left.
-    for rank in range(1, positions.shape[1]):
-        some = chosen[:, rank].nonzero().squeeze(1)
-        earlier = positions[some, :rank]  # (A', rank)
-        left = scores.position_logprobs[states[some]].scatter(1, earlier, NEG_INF)  # (A', R)
-        logprobs = left.gather(1, positions[some, rank, None]).squeeze(1) - left.logsumexp(dim=1)
-        total = total.index_add(0, some, logprobs)
+    for rank in range(1, count):
+        some = chosen[:, rank, None]  # (A, 1)
+        left = scores.position_logprobs[states].scatter(1, at[:, :rank], NEG_INF)  # (A, R)
+        left = left.where(some, 0.0)
+        logprobs = left.gather(1, at[:, rank, None]).squeeze(1) - left.logsumexp(dim=1)
+        total = total + logprobs.where(chosen[:, rank], 0.0)
     return total

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, token_logprobs_at
+from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, token_logprobs_in
 
 
 def log_expected_reward(
@@ -35,7 +35,7 @@ def log_expected_reward(
     logprobs = position_logprobs + answer_logprobs.masked_fill(~counted, 0.0)
     terms = torch.where(definite, logprobs, NEG_INF)
     if lam > 0:
-        log_lam = torch.tensor(lam, dtype=terms.dtype, device=terms.device).log()
+        log_lam = torch.full((), lam, dtype=terms.dtype, device=terms.device).log()
         terms = torch.where(tail, logprobs + log_lam, terms)
         some = (definite | tail).any(dim=1)
     else:
@@ -65,8 +65,6 @@ def log_expected_reward_of(
         policy: Temperatures.
         lam: λ.
     """
-    counted = definite | (tail & scored)
-    states, positions = counted.nonzero(as_tuple=True)
-    logprobs = token_logprobs_at(scores, states, positions, answers[states, positions], policy.token_temperature)
-    answer_logprobs = torch.zeros_like(scores.position_logprobs).masked_scatter(counted, logprobs)
+    known = answers.where(definite | (tail & scored), 0)  # of others any token will do
+    answer_logprobs = token_logprobs_in(scores, scores.row_of, known, policy.token_temperature)  # (N, R)
     return log_expected_reward(scores.position_logprobs, answer_logprobs, definite, tail, scored, lam)

@@ -89,8 +89,9 @@ def masked_diffusion_loss(
         masked = learned(corrupted, masked)
     logits = model(input_ids=corrupted, attention_mask=attention_mask, logits_mask=masked).logits
     per_sequence = torch.cat([ratio, maskable.sum(1, keepdim=True) * float(len(input_ids))], dim=1)
-    per_token = per_sequence[masked.nonzero()[:, 0]]
-    return weighted_masked_loss(logits, input_ids[masked], per_token[:, 0], per_token[:, 1])
+    at = masked.nonzero(as_tuple=True)
+    per_token = per_sequence[at[0]]
+    return weighted_masked_loss(logits, input_ids[at], per_token[:, 0], per_token[:, 1])
 
 
 class SftDataset(Dataset[dict[str, Tensor]]):
@@ -147,9 +148,11 @@ class SftArguments(RunArguments):
 
 
 def collate(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Rows of one `SftDataset` as a batch: tensors `(B, L)`, and the problems."""
+    """Rows of one `SftDataset` as a batch: tensors `(B, L)`, no attention mask without padding, and the problems."""
     problems = rows[0]["problem"][0]
     batch = {name: torch.stack([row[name] for row in rows]) for name in rows[0] if name != "problem"}
+    if bool(batch["attention_mask"].all()):
+        del batch["attention_mask"]
     return {**batch, "problems": problems.select(torch.tensor([row["problem"][1] for row in rows]))}
 
 
@@ -203,13 +206,13 @@ class SftTrainer(ExactTrainer):
         for slot, (batch, size) in enumerate(zip(batches, sizes, strict=True)):
             first = (slot * world + self.args.process_index) * self.args.train_batch_size
             # The trainer takes the mean over micro-batches, of which an epoch's last may be short.
-            batch.update(numbers=torch.arange(first, first + size), share=size * len(sizes) / sum(sizes))
+            batch.update(numbers=range(first, first + size), share=size * len(sizes) / sum(sizes))
         return batches, items
 
     def uniforms(self, inputs: dict[str, Any]) -> Tensor:
         """What the sequences of a batch are masked by, fp32 `(B, 1 + L)` in [0, 1]."""
         rows, length = inputs["input_ids"].shape
-        numbers = inputs.get("numbers", torch.arange(rows)).tolist()
+        numbers = inputs.get("numbers", range(rows))
         drawn = puzzle_noise(self.args.seed, self.state.global_step, numbers, 1, length // 2 + 1)  # (B, 1 + L//2, 2)
         return drawn.flatten(1)[:, : 1 + length].float().to(inputs["input_ids"].device)
 
@@ -227,13 +230,12 @@ class SftTrainer(ExactTrainer):
         """
         if return_outputs:
             raise ValueError("the masked-diffusion loss keeps no outputs; evaluate with dllm_rl.evaluate instead")
-        attention_mask = inputs["attention_mask"]
         loss = masked_diffusion_loss(
             model,
             inputs["input_ids"].long(),
             inputs["maskable"],
             self.accelerator.unwrap_model(model).config.mask_token_id,
-            attention_mask=None if bool(attention_mask.all()) else attention_mask,
+            attention_mask=inputs.get("attention_mask"),
             uniforms=self.uniforms(inputs),
             learned=None if self.ce_on == "masked" else partial(_learned, inputs["problems"], self.ce_on),
         )

@@ -16,6 +16,7 @@ COMMANDS = {
         "sudoku_dllm.compiling",
         "what the engine computes with, once after installing, so that no first call waits",
     ),
+    "check": ("sudoku_dllm.machine", "the machine, its card and the packages, to put into a report"),
     "decode": ("sudoku_dllm.decoding", "watch a masked-diffusion model fill a puzzle"),
     "replay": ("sudoku_dllm.replaying", "play the decodes that a run has kept, in the terminal"),
     "train": (

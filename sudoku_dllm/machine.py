@@ -1,8 +1,11 @@
-"""What a figure was measured on, and with which packages."""
+"""What a figure was measured on, and with which packages; the command `check` says it."""
 
+import argparse
+import json
 import os
 import platform
 import time
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -34,3 +37,29 @@ def machine() -> str:
 def versions() -> str:
     """The versions of `PACKAGES`, in one line."""
     return ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+
+
+def environment() -> dict[str, str]:
+    """What a report of a run begins with: machine, system, card and packages."""
+    card = "none"
+    if torch.cuda.is_available():
+        found = torch.cuda.get_device_properties(0)
+        card = f"{found.name}, {found.total_memory / 2**30:.0f} GiB, CUDA {torch.version.cuda or torch.version.hip}"
+    return {"machine": machine(), "system": platform.platform(), "card": card, "packages": versions()}
+
+
+def as_text(lines: Mapping[str, object]) -> str:
+    """A line an entry."""
+    return "\n".join(f"{name + ':':<10} {value}" for name, value in lines.items())
+
+
+def add_check(parser: argparse.ArgumentParser) -> None:
+    """Options of `check`."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def check(args: argparse.Namespace) -> int:
+    """Print the environment."""
+    found = environment()
+    print(json.dumps(found, indent=2) if args.json else as_text(found))
+    return 0

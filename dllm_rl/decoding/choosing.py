@@ -3,9 +3,10 @@
 import torch
 from torch import Tensor
 
-from dllm_rl.decoding.noise import inverse_cdf
+from dllm_rl.decoding.noise import inverse_cdf, inverse_cdf_of
 from dllm_rl.decoding.settings import Decoding, EntropyBound, Threshold
 from dllm_rl.decoding.strategies import get_strategy, position_entropies
+from dllm_rl.decoding.trajectories import sums_at
 from dllm_rl.policy import NEG_INF, StateScores
 
 
@@ -42,14 +43,15 @@ def choose(
         entropies = position_entropies(scores)[states] if bounded else None  # (A, R)
         rows, ranks, positions = best_positions(score, count, how.limit, entropies)
     logit_rows = scores.row_of[states[rows], positions]  # (B,)
-    if not bool(rows.bincount(minlength=len(states)).all()) or bool((logit_rows < 0).any()):
+    everywhere = sums_at(rows, torch.ones_like(rows), len(states)) > 0  # (A,)
+    if not bool(everywhere.all() & (logit_rows >= 0).all()):
         raise ValueError(f"strategy {strategy.name!r} must give every state a finite score at a masked position")
 
-    logits = scores.logits[logit_rows]  # (B, V)
     if strategy.sample_token:
-        tokens = inverse_cdf(logits / how.policy.token_temperature, _needed(uniforms, "a draw")[rows, ranks, 1])
+        given = _needed(uniforms, "a draw")[rows, ranks, 1]
+        tokens = inverse_cdf_of(scores.logits, logit_rows, given, how.policy.token_temperature)
     else:
-        tokens = logits.argmax(dim=1)
+        tokens = scores.logits[logit_rows].argmax(dim=1)
     return rows, ranks, positions, tokens
 
 
@@ -112,20 +114,15 @@ def draw_positions(score: Tensor, count: int | None, uniforms: Tensor) -> tuple[
     Returns:
         Rows, ranks within the row (0 for the first draw) and columns, int64 `(B,)` each, row by row.
     """
-    left = score.clone()
-    parts: list[tuple[Tensor, Tensor, Tensor]] = []
-    while count is None or len(parts) < count:
-        rows = (left > NEG_INF).any(dim=1).nonzero().squeeze(1)
-        if not len(rows):
-            break
-        columns = inverse_cdf(left[rows], uniforms[rows, len(parts)])
-        left[rows, columns] = NEG_INF
-        parts.append((rows, torch.full_like(rows, len(parts)), columns))
-    if not parts:
-        return (uniforms.new_empty(0, dtype=torch.long),) * 3
-    rows, ranks, columns = (torch.cat(column) for column in zip(*parts, strict=True))
-    order = rows.argsort(stable=True)
-    return rows[order], ranks[order], columns[order]
+    choices = (score > NEG_INF).sum(1)  # (N,)
+    most = int(choices.max()) if count is None else min(count, uniforms.shape[1])
+    left, columns = score, torch.empty(len(score), most, dtype=torch.int64, device=score.device)
+    for rank in range(most):
+        left = left.masked_fill((choices <= rank)[:, None], 0.0)  # what is drawn there is left out below
+        columns[:, rank] = inverse_cdf(left, uniforms[:, rank])
+        left = left.scatter(1, columns[:, rank, None], NEG_INF)
+    rows, ranks = (torch.arange(most, device=score.device) < choices[:, None]).nonzero(as_tuple=True)
+    return rows, ranks, columns[rows, ranks]
 
 
 def _needed(values: Tensor | None, by: str) -> Tensor:

@@ -1,6 +1,7 @@
 """Many whole decisions from one forward pass: drawn from the policy, and judged by the task."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from dllm_rl.decoding.choosing import draw_positions
@@ -46,8 +47,7 @@ def right_decisions(problems: UnmaskBatch, responses: Tensor, of: Tensor, positi
         tokens: int64 `(A, M, k)`.
     """
     count, draws, _ = positions.shape
-    written = responses.repeat_interleave(draws, 0)  # (A·M, R)
-    positions, tokens = positions.flatten(0, 1), tokens.flatten(0, 1)
-    rows, ranks = (positions >= 0).nonzero(as_tuple=True)
-    written[rows, positions[rows, ranks]] = tokens[rows, ranks]
+    written = F.pad(responses.repeat_interleave(draws, 0), (0, 1))  # (A·M, R + 1), the last for what is not there
+    at = positions.where(positions >= 0, responses.shape[1])
+    written = written.scatter(1, at.flatten(0, 1), tokens.flatten(0, 1))[:, :-1]
     return problems.completable(written, of.repeat_interleave(draws)).view(count, draws)

@@ -75,7 +75,8 @@ class Evaluation:
             record.rejected.sum(1),
             record.dead_end,
         )
-        return cls(*(column.cpu().numpy() for column in columns))
+        together = torch.stack([column.long() for column in columns]).cpu()  # one transfer
+        return cls(*(read.to(column.dtype).numpy() for read, column in zip(together, columns, strict=True)))
 
     @classmethod
     def joined(cls, parts: Sequence["Evaluation"]) -> "Evaluation":

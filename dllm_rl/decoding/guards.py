@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from dllm_rl.decoding.settings import Check, Decoding, Look, Looking
-from dllm_rl.decoding.trajectories import Trajectories
+from dllm_rl.decoding.trajectories import Trajectories, sums_at
 from dllm_rl.policy import NEG_INF, StateScores
 from dllm_rl.task import UnmaskBatch
 
@@ -89,8 +89,8 @@ class Guarded(Unguarded):
             write(at, tokens[at, None])
 
         # What is left of each trajectory's choices is numbered anew.
-        offered, rows = rows.bincount(minlength=len(some)), rows[holds]
-        written = rows.bincount(minlength=len(some))
+        offered, written = (sums_at(rows, each, len(some)) for each in (torch.ones_like(rows), holds.long()))
+        rows = rows[holds]
         ranks = torch.arange(len(rows), device=rows.device) - (written.cumsum(0) - written)[rows]
         return (rows, ranks, positions[holds], tokens[holds]), checks, offered - written
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from dllm_rl.batch_check import check_batch
 from dllm_rl.decoding.loop import Step, decoding_steps
 from dllm_rl.decoding.settings import Decoding
-from dllm_rl.decoding.trajectories import Trajectories
+from dllm_rl.decoding.trajectories import Trajectories, sums_at
 from dllm_rl.task import UnmaskBatch
 from llm_rl.training.modes import in_evaluation_mode
 
@@ -161,7 +161,7 @@ def _record(trajectories: Trajectories, steps: Iterable[Step], most: int) -> Dec
         definite[step.replaced] = definite[step.remasked] = False
         forward_passes[step.trajectories] = step.number + 1
         for problem, _ in (step.replaced, step.remasked):
-            taken_back += problem.bincount(minlength=len(problems))
+            taken_back += sums_at(problem, torch.ones_like(problem), len(problems))
     steps_taken = int(forward_passes.max())
     return Decode(
         problems=problems,

@@ -13,7 +13,7 @@ from dllm_rl.decoding.noise import fresh_uniforms
 from dllm_rl.decoding.settings import Decoding
 from dllm_rl.decoding.strategies import get_strategy
 from dllm_rl.decoding.taking_back import TakingBack, TakingNothingBack
-from dllm_rl.decoding.trajectories import Trajectories, micro_batches
+from dllm_rl.decoding.trajectories import Trajectories, micro_batches, sums_at
 from dllm_rl.policy import StateScores, logits_at, scores_of
 
 Told = Callable[[int, StateScores, Tensor, Tensor, Tensor], Choices]
@@ -101,7 +101,9 @@ def decoding_steps(
         # Ask: the model at the states that the trajectories are in now, in as many passes as it takes.
         for part, scores, seen, some, states in _asked(model, back, number, max_tokens, max_masked):
             # Choose: where something is masked; all by the state before the step, so that no choice sees another.
-            filling = (scores.row_of >= 0).any(1)[states].nonzero().squeeze(1)
+            filling = torch.arange(len(states), device=states.device)
+            if how.take_back is not None:
+                filling = filling[(scores.row_of >= 0).any(1)[states]]
             drawn = told(number, scores, part[2], states[filling], some[filling])
             rows, ranks, positions, tokens = filling[drawn[0]], *drawn[1:]  # (B,)
             tokens = back.drawn(scores, states[rows], some[rows], positions, tokens)
@@ -132,11 +134,13 @@ def _asked(
     definite = problems.definite(responses, of)  # (S, R)
     asked = back.asked(number, responses, of)  # (S, R)
     for begin, end in micro_batches(asked.sum(1), problems.length, max_tokens, max_masked):
-        members = ((state_of >= begin) & (state_of < end)).nonzero().squeeze(1)
+        members = torch.arange(len(state_of), device=state_of.device)
+        if end - begin < len(responses):
+            members = members[(state_of >= begin) & (state_of < end)]
         part = (responses[begin:end], of[begin:end], definite[begin:end])  # (N, R), (N,), (N, R)
         masked, at = part[0] == problems.mask_id, asked[begin:end]  # (N, R)
         logits = logits_at(model, *problems.prompts_of(part[1]), part[0], at, problems.mask_id)  # (M + C, V)
-        logits, seen = back.parted(logits, masked[at])  # (M, V), (C, V)
+        logits, seen = back.parted(logits, masked, at)  # (M, V), (C, V)
         scores = scores_of(logits, masked, back.how.policy)
         yield part, scores, seen, trajectories.alive[members], state_of[members] - begin
 
@@ -166,7 +170,7 @@ class _ByStrategy:
         drawn = choose(self.how, scores, definite, states, ahead[:, :, 0])
         if self.how.tries > 1:
             drawn = self._right_ones(scores, states, ahead, some, drawn)
-        self.used += some[drawn[0]].bincount(minlength=len(self.used))
+        self.used += sums_at(some[drawn[0]], torch.ones_like(drawn[0]), len(self.used))
         return drawn
 
     def _ahead(self, uniforms: Tensor, some: Tensor) -> Tensor:
@@ -182,8 +186,7 @@ class _ByStrategy:
         """The first right decision of each trajectory, `drawn` being its first; the last one where none is right."""
         rows, _, positions, tokens = drawn
         trajectories = self.trajectories
-        wrong = torch.zeros_like(states, dtype=torch.bool)
-        wrong[rows[trajectories.wrong(some[rows], positions, tokens)]] = True  # (A,)
+        wrong = sums_at(rows, trajectories.wrong(some[rows], positions, tokens).long(), len(some)) > 0  # (A,)
         again = wrong.nonzero().squeeze(1)
         if not len(again):
             return drawn
@@ -198,7 +201,7 @@ class _ByStrategy:
         at = torch.arange(len(again), device=first.device), first
         places, ranks = (positions[at] >= 0).nonzero(as_tuple=True)
         fresh = again[places], ranks, positions[at][places, ranks], tokens[at][places, ranks]
-        kept = ~wrong[rows]
+        kept = (~wrong[rows]).nonzero().squeeze(1)
         joined = [torch.cat([before[kept], after]) for before, after in zip(drawn, fresh, strict=True)]
         order = (joined[0] * count + joined[1]).argsort()
         return joined[0][order], joined[1][order], joined[2][order], joined[3][order]

@@ -12,6 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from llm_rl.core._checks import check_all
+
+MOST_AT_ONCE = 2**24
+"""Rows times tokens of the vocabulary that are drawn from at once, at 76 bytes each: 1.3 GB."""
+
 
 def puzzle_noise(seed: int, step: int, numbers: Sequence[int], num_generations: int, decisions: int) -> Tensor:
     """Uniforms for the decisions of a roll-out, made on the CPU so that devices agree.
@@ -70,11 +75,12 @@ class StateNoise:
             use: What they are for; other uses have others.
             shape: How many a state needs.
         """
-        counts = problem_of.bincount().tolist()
+        problems = problem_of.cpu()
+        counts = problems.bincount().tolist()
         parts = [self.source(use, self.first + row).random((count, *shape)) for row, count in enumerate(counts)]
         by_problem = torch.from_numpy(np.concatenate(parts) if parts else np.empty((0, *shape)))
         found = torch.empty_like(by_problem)
-        found[problem_of.argsort(stable=True).cpu()] = by_problem
+        found[problems.argsort(stable=True)] = by_problem
         return found.to(problem_of.device)
 
     def source(self, use: int, number: int = 0) -> np.random.Generator:
@@ -110,6 +116,12 @@ def inverse_cdf(log_weights: Tensor, uniforms: Tensor) -> Tensor:
     return exceeds.scatter(1, last[:, None], True).byte().argmax(-1)
 
 
+def inverse_cdf_of(logits: Tensor, rows: Tensor, uniforms: Tensor, temperature: float = 1.0) -> Tensor:
+    """What `inverse_cdf(logits[rows] / temperature, uniforms)` returns, with few rows of a large vocabulary at once."""
+    parts = (each.split(max(MOST_AT_ONCE // logits.shape[1], 1)) for each in (rows, uniforms))
+    return torch.cat([inverse_cdf(logits[some] / temperature, of_them) for some, of_them in zip(*parts, strict=True)])
+
+
 def inverse_cdf_at(log_weights: Tensor, rows: Tensor, uniforms: Tensor) -> Tensor:
     """What `inverse_cdf(log_weights[rows], uniforms)` returns, with each row's distribution summed up once.
 
@@ -138,6 +150,6 @@ def _cumulative(log_weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Which indices are possible, bool `(N, C)`, sums of probabilities, float64 `(N, C)`, and last possible ones."""
     weights = torch.softmax(log_weights.double(), dim=-1)
     possible = weights > 0
-    if not bool(possible.any(-1).all()):
-        raise ValueError("a row of log-weights has no finite entry, or holds NaN or +inf, so nothing can be drawn")
+    message = "a row of log-weights has no finite entry, or holds NaN or +inf, so nothing can be drawn"
+    check_all(possible.any(-1), message)
     return possible, weights.cumsum(-1), possible.shape[1] - 1 - possible.flip(-1).byte().argmax(-1)

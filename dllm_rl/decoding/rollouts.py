@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from dllm_rl.decoding.loop import Step, decoding_steps
 from dllm_rl.decoding.settings import Decoding
 from dllm_rl.decoding.strategies import get_strategy
-from dllm_rl.decoding.trajectories import Trajectories
+from dllm_rl.decoding.trajectories import Trajectories, sums_at
 from dllm_rl.policy import PolicyConfig, action_logprobs
 from dllm_rl.reward import log_expected_reward_of
 from dllm_rl.task import UnmaskBatch, check_lam, unmask_rewards
@@ -284,12 +284,12 @@ class Record:
         chosen, rows, positions, tokens = step.trajectories[step.rows], step.rows, step.positions, step.tokens  # (B,)
         self.positions[chosen, step.number, step.ranks] = positions
         self.tokens[chosen, step.number, step.ranks] = tokens
-        acted = rows.unique()  # a dead end is no decision
-        at = step.trajectories[acted], step.number
-        self.state_of[at] = self.seen + step.states[acted]
-        logprobs = action_logprobs(scores, step.states[acted], self.positions[at], self.tokens[at], self.policy)
+        at = step.trajectories, step.number
+        acted = self.positions[at][:, 0] >= 0  # a dead end is no decision
+        self.state_of[at] = (self.seen + step.states).where(acted, -1)
+        logprobs = action_logprobs(scores, step.states, self.positions[at], self.tokens[at], self.policy)
         self.old_logprobs = self.old_logprobs.to(logprobs.dtype)  # float64 of a model in float64
-        self.old_logprobs[at] = logprobs
+        self.old_logprobs[at] = logprobs.where(acted, 0.0)
 
         # The rewards and errors of a decision are those of its positions, all judged by the state before it.
         states = step.states[rows]
@@ -301,9 +301,8 @@ class Record:
             answers[states, positions] == tokens,
             self.lam,
         )
-        at = step.trajectories, step.number
         self.rewards[at] = self.rewards[at].index_add(0, rows, rewards)
-        self.wrong[chosen[step.wrong], step.number] = True
+        self.wrong[at] = sums_at(rows, step.wrong.long(), len(acted)) > 0
         self.seen += len(step.responses)
 
     def result(self, num_generations: int) -> Rollout:

@@ -17,7 +17,7 @@ trained on masks alone has never learned to doubt what it sees.
 import torch
 from torch import Tensor
 
-from dllm_rl.decoding.noise import fresh_uniforms, inverse_cdf
+from dllm_rl.decoding.noise import fresh_uniforms, inverse_cdf_of
 from dllm_rl.decoding.settings import Decoding, TakeBack
 from dllm_rl.decoding.trajectories import Trajectories
 from dllm_rl.policy import StateScores
@@ -36,8 +36,8 @@ class TakingNothingBack:
         """bool `(N, R)`: where the step of a number asks the model, at states `(N, R)` of problems `(N,)`."""
         return responses == self.trajectories.problems.mask_id
 
-    def parted(self, logits: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits `(M + C, V)` at masked, bool `(M + C,)`, and at committed positions."""
+    def parted(self, logits: Tensor, masked: Tensor, asked: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits `(M + C, V)` at the positions asked about, bool `(N, R)`, parted by whether they are masked."""
         return logits, logits[:0]
 
     def drawn(self, scores: StateScores, states: Tensor, of: Tensor, positions: Tensor, best: Tensor) -> Tensor:
@@ -78,15 +78,16 @@ class TakingBack(TakingNothingBack):
             self.uniforms = fresh_uniforms((count, length + 1, 2), self.generator, self.last_complete.device)
         return self.trajectories.open[of]
 
-    def parted(self, logits: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
+    def parted(self, logits: Tensor, masked: Tensor, asked: Tensor) -> tuple[Tensor, Tensor]:
         """Each of the two packed for itself."""
-        return logits[masked], logits[~masked]
+        kept = masked[asked]
+        return logits[kept], logits[~kept]
 
     def drawn(self, scores: StateScores, states: Tensor, of: Tensor, positions: Tensor, best: Tensor) -> Tensor:
         """Those chosen, or drawn at temperature 1 where there was a restart."""
         if self.uniforms is None:
             return best
-        tokens = inverse_cdf(scores.logits[scores.row_of[states, positions]], self.uniforms[of, positions, 0])
+        tokens = inverse_cdf_of(scores.logits, scores.row_of[states, positions], self.uniforms[of, positions, 0])
         return torch.where(self.restarted[of], tokens, best)
 
     def revise(

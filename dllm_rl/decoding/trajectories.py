@@ -5,6 +5,7 @@ of a problem start in the same state; so at each step the live trajectories are 
 and each of those is forwarded once; problems that occur twice in a batch share theirs.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
 import torch
@@ -78,8 +79,8 @@ class Trajectories:
         if on_error == "correct":
             tokens = torch.where(wrong, self.problems.answers[self.problem_of[trajectories], positions], tokens)
         self.responses[trajectories, positions] = tokens
-        self.errors[trajectories[wrong]] = True
-        self.filled += trajectories.bincount(minlength=len(self.filled))
+        self.errors |= sums_at(trajectories, wrong.long(), len(self.errors)) > 0
+        self.filled += sums_at(trajectories, torch.ones_like(trajectories), len(self.filled))
 
     def ended(self, on_error: OnError) -> Tensor:
         """bool `(T,)`: which are complete, stuck or, if errors end them, hold an error."""
@@ -104,20 +105,25 @@ def micro_batches(masked: Tensor, length: int, max_tokens: int, max_masked: int 
     """
     if max_tokens < length:
         raise ValueError(f"max_tokens={max_tokens} does not hold one sequence of {length} tokens; raise it")
-    before = torch.cat([masked.new_zeros(1), masked.cumsum(0)])
+    before = [0, *masked.cumsum(0).tolist()] if max_masked is not None else []
     first = 0
     while first < len(masked):
         last = min(first + max_tokens // length, len(masked))
         if max_masked is not None:
-            fitting = int(torch.searchsorted(before, before[first] + max_masked, right=True)) - 1
+            fitting = bisect_right(before, before[first] + max_masked) - 1
             if fitting == first:
+                number = before[first + 1] - before[first]
                 raise ValueError(
-                    f"max_masked={max_masked} does not hold one state with {int(masked[first])} masked positions; "
-                    "raise it"
+                    f"max_masked={max_masked} does not hold one state with {number} masked positions; raise it"
                 )
             last = min(last, fitting)
         yield first, last
         first = last
+
+
+def sums_at(places: Tensor, values: Tensor, count: int) -> Tensor:
+    """`(count,)`: the sum of the values `(B,)` at each place, int64 `(B,)`, without a wait for a card."""
+    return values.new_zeros(count).index_add_(0, places, values)
 
 
 def _first_alike(problems: UnmaskBatch) -> Tensor:

@@ -172,19 +172,22 @@ class LladaTransformer(nn.Module):
         return self.ln_f(last(x, cos, sin, keep, at))
 
 
-def chosen_positions(mask: Tensor) -> tuple[Tensor, Tensor]:
+def chosen_positions(mask: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """The positions where a mask is true, row by row, filled up to the longest row with others.
 
     Args:
         mask: bool `(B, L)`.
 
     Returns:
-        The positions, int64 `(B, Q)`, rising where they are true, and bool `(B, Q)`, whether they are.
+        The positions, int64 `(B, Q)`, rising where they are true; and row and column there of the M that are true,
+        int64 `(M,)` each, row by row.
     """
     counts = mask.sum(1)
-    longest = max(int(counts.max()), 1) if len(mask) else 1
-    at = mask.byte().argsort(dim=1, descending=True, stable=True)[:, :longest]
-    return at, torch.arange(longest, device=mask.device) < counts[:, None]
+    longest, most = torch.stack([counts.max(), counts.sum()]).tolist() if len(mask) else (0, 0)  # one wait for both
+    at = mask.byte().argsort(dim=1, descending=True, stable=True)[:, : max(longest, 1)]
+    number, until = torch.arange(most, device=mask.device), counts.cumsum(0)
+    rows = torch.searchsorted(until, number, right=True)
+    return at, (rows, number - (until - counts)[rows])
 
 
 class LladaModel(LladaPreTrainedModel):

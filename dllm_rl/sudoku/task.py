@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -112,9 +112,7 @@ class PuzzleBatch(UnmaskBatch):
 
         A cell that holds no digit after an error reads as a blank, but it is not masked.
         """
-        found = torch.zeros_like(responses, dtype=torch.bool)
-        cells = torch.from_numpy(definite_cells(self.boards(responses), self.rule) > 0).to(found.device)
-        found[:, torch.tensor(self.layout.cell_positions, device=found.device)] = cells
+        found = self._at_cells(definite_cells(self.boards(responses), self.rule) > 0, responses)
         return found & (responses == self.mask_id)
 
     @property
@@ -126,22 +124,19 @@ class PuzzleBatch(UnmaskBatch):
         """Whether boards can still be completed; one with a token that is no digit in a cell cannot."""
         if not self.several:
             return super().completable(responses, of)
-        boards = self.boards(responses)
-        digits = torch.from_numpy(boards > 0).to(responses.device)
-        written = responses[:, torch.tensor(self.layout.cell_positions, device=responses.device)] != self.mask_id
-        found = torch.from_numpy(completable(boards)).to(responses.device)
-        return found & (digits == written).all(1)
+        read = responses.cpu()
+        boards, written = self.boards(read), read.numpy()[:, self.layout.cell_positions] != self.mask_id
+        found = completable(boards) & ((boards > 0) == written).all(1)
+        return torch.from_numpy(found).to(responses.device)
 
     def answers_to(self, responses: Tensor, of: Tensor) -> Tensor:
         """y* in states: of puzzles with several right answers the solver's first that a board can be completed to."""
         if not self.several:
             return super().answers_to(responses, of)
         solutions, counts = solve_batch(self.boards(responses))
-        ids = torch.tensor(self.layout.digit_ids)[torch.from_numpy(solutions).long().sub(1).clamp_min(0)]
-        answers, found = self.answers[of], torch.from_numpy(counts > 0)
-        cells = torch.tensor(self.layout.cell_positions)
-        solved = answers.index_copy(1, cells.to(answers.device), ids.to(answers))  # (N, R)
-        return torch.where(found.to(answers.device)[:, None], solved, answers)
+        ids = np.where(counts[:, None] > 0, self.layout.digit_ids[solutions.astype(int) - 1] + 1, 0)
+        solved = self._at_cells(ids, responses)  # (N, R), 0 where none was found
+        return torch.where(solved > 0, solved - 1, self.answers[of])
 
     def allowed(self, responses: Tensor, of: Tensor) -> Tensor:
         """Whether no digit stands twice in a unit, and no other token in a cell."""
@@ -150,10 +145,14 @@ class PuzzleBatch(UnmaskBatch):
     def contradictions(self, responses: Tensor, of: Tensor) -> Tensor:
         """The filled cells whose digit stands twice in a unit, or that hold no digit, bool `(N, R)`; none was given."""
         boards = self.boards(responses)
-        found = torch.zeros_like(responses, dtype=torch.bool)
-        cells = torch.tensor(self.layout.cell_positions, device=found.device)
-        found[:, cells] = torch.from_numpy(conflicts(boards) | (boards == 0)).to(found.device)
+        found = self._at_cells(conflicts(boards) | (boards == 0), responses)
         return found & (self.responses[of] == self.mask_id) & (responses != self.mask_id)
+
+    def _at_cells(self, values: NDArray[Any], responses: Tensor) -> Tensor:
+        """`(N, R)` beside the responses: values `(N, n²)` at the cells, 0 elsewhere; one transfer."""
+        found = np.zeros(responses.shape, dtype=values.dtype)
+        found[:, self.layout.cell_positions] = values
+        return torch.from_numpy(found).to(responses.device)
 
     def read_states(self, states: Tensor) -> NDArray[np.int16]:
         """Boards int16 `(N, n²)` of states `(N, R)`: 0 at masked cells, -1 at tokens that are no digit."""

@@ -11,9 +11,9 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from dllm_rl.decoding.rollouts import Rollout
-from dllm_rl.policy import StateScores, token_logprobs_at
+from dllm_rl.policy import StateScores, token_logprobs_in
 from dllm_rl.task import Learned
-from dllm_rl.terms.states import Term, TermValue, VisitedStates, scattered
+from dllm_rl.terms.states import Term, TermValue, VisitedStates
 from llm_rl.core._checks import check_choice, check_rate
 
 Target = Literal["answer", "own"]
@@ -47,9 +47,8 @@ def answer_loglikelihood(scores: StateScores, answers: Tensor, counted: Tensor) 
         answers: int64 `(N, R)`, y* where it counts.
         counted: bool `(N, R)`, the masked positions whose y* is known.
     """
-    states, positions = counted.nonzero(as_tuple=True)
-    logprobs = token_logprobs_at(scores, states, positions, answers[states, positions], 1.0)
-    return scattered(logprobs, counted).sum(1) / counted.sum(1).clamp_min(1)
+    logprobs = token_logprobs_in(scores, scores.row_of, answers.where(counted, 0), 1.0)  # (N, R)
+    return logprobs.where(counted, 0.0).sum(1) / counted.sum(1).clamp_min(1)
 
 
 def own_answers(rollout: Rollout) -> Tensor:

@@ -136,6 +136,6 @@ class JudgedDecisions(Term):
             level = mean if config.judged_form == "linear" else torch.where(mean > 0, mean.clamp_min(1e-9).log(), 0.0)
             drawn = (weights * logprobs).sum(1)
             total = ((level + drawn - drawn.detach()) * visited.visits()).sum() * config.judged_weight
-            return TermValue(total, {"decisions_right": (int(right.sum()), right.numel())})
+            return TermValue(total, {"decisions_right": (right.sum(), right.numel())})
 
         return value

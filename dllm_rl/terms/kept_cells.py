@@ -120,6 +120,6 @@ class KeptCells(Term):
             level = kept.sum((1, 2)).to(logprobs) / (draws * (positions >= 0).sum(1))  # (N,)
             credited = torch.zeros_like(level).index_add(0, state, weights.to(logprobs) * logprobs)
             total = ((level + credited - credited.detach()) * visited.visits()).sum() * self.config.kept_weight
-            return TermValue(total, {"kept": (int(kept.sum()), len(rows) * draws)})
+            return TermValue(total, {"kept": (kept.sum(), len(rows) * draws)})
 
         return value

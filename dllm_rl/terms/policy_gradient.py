@@ -80,7 +80,7 @@ class PolicyGradient(Term):
                 visited.logprobs, visited.old_logprobs, advantages[taken], config.clip_low, config.clip_high
             )
             total = (surrogate.objective * visited.weights * counted).sum() * config.policy_weight
-            clipped, number = int((surrogate.clipped & counted).sum()), int(counted.sum())
+            clipped, number = (surrogate.clipped & counted).sum(), counted.sum()
             return TermValue(
                 total, {"clip_frac": (clipped, number), "masked_frac": (len(counted) - number, len(counted))}
             )

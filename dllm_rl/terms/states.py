@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
-import torch
 from torch import Tensor
 
 from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.policy import PolicyConfig, StateScores
 from dllm_rl.task import UnmaskBatch
+from llm_rl.core.metrics import Number
 
 
 class ScoredStates(NamedTuple):
@@ -88,7 +88,7 @@ class TermValue(NamedTuple):
     """
 
     value: Tensor
-    shares: Mapping[str, tuple[float, float]] = {}
+    shares: Mapping[str, tuple[Number, Number]] = {}
 
 
 class Term(Protocol):
@@ -106,8 +106,3 @@ class Term(Protocol):
 
     def over(self, rollout: Rollout) -> Callable[[VisitedStates], TermValue]:
         """Look at a roll-out; returns the function that values the states of each pass over it."""
-
-
-def scattered(values: Tensor, where: Tensor) -> Tensor:
-    """`(N, R)`: the values in row-major order where the mask, bool `(N, R)`, is true, 0 elsewhere."""
-    return torch.zeros(where.shape, dtype=values.dtype, device=values.device).masked_scatter(where, values)

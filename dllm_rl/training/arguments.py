@@ -83,9 +83,7 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
                     f"learning rates {self.rates[0]} and {self.rates[1]} differ, which takes two backward passes a "
                     f"forward pass and is not supported with {name}; give one rate to both terms, or leave out {name}"
                 )
-        # The trainer's batches are puzzles, not model inputs, and a loss that is not finite must be seen.
-        self.remove_unused_columns = False
-        self.logging_nan_inf_filter = False
+        self.remove_unused_columns = False  # batches are puzzles
         for name in ("num_generations", "num_iterations", "num_mini_batches", "tokens_per_step"):
             check_count(name, getattr(self, name))
         check_choice("on_error", self.on_error, RolloutOnError)

@@ -179,7 +179,8 @@ class UnmaskTrainer(BufferedTrainer):
             mini_batch=self._mini_batch(slot),
         )
         self._record_update(current, result, self._is_fresh)
-        return torch.tensor(-result.objective, device=self.args.device) / self.current_gradient_accumulation_steps
+        loss = torch.full((), -result.objective, device=self.args.device)
+        return loss / self.current_gradient_accumulation_steps
 
     def failed_rollout(self) -> Rollout | None:
         """The roll-out of the micro-batch that failed; None where making it did."""
@@ -301,16 +302,16 @@ class UnmaskTrainer(BufferedTrainer):
             max_masked=self.args.max_masked_per_pass,
         )
         self.metrics.add("position_temperature", self.policy.position_temperature)
-        live, visited = record.live, record.state_of.clamp_min(0)
-        count = int(live.sum())
-        self.metrics.add_ratio("position_entropy", float(record.entropy[visited][live].sum()), count)
-        self.metrics.add_ratio("position_top_prob", float(record.top_prob[visited][live].sum()), count)
-        self.metrics.add_ratio("greedy_definite", int(record.greedy_definite.sum()), int(record.greedy_judged.sum()))
-        self.metrics.add_ratio("solved", int(record.solved.sum()), len(record.solved))
-        self.metrics.add_ratio("steps_before_error", int(record.steps_before_error.sum()), len(record.solved))
+        at = record.live.nonzero(as_tuple=True)
+        visited, count = record.state_of[at], len(at[0])
+        self.metrics.add_ratio("position_entropy", record.entropy[visited].sum(), count)
+        self.metrics.add_ratio("position_top_prob", record.top_prob[visited].sum(), count)
+        self.metrics.add_ratio("greedy_definite", record.greedy_definite.sum(), record.greedy_judged.sum())
+        self.metrics.add_ratio("solved", record.solved.sum(), len(record.solved))
+        self.metrics.add_ratio("steps_before_error", record.steps_before_error.sum(), len(record.solved))
         self.metrics.add_ratio("distinct_states", len(record.responses), count)
         # One sampled decision estimates the entropy of position and token together without bias.
-        self.metrics.add_ratio("entropy", -float(record.old_logprobs[live].sum()), count)
+        self.metrics.add_ratio("entropy", -record.old_logprobs[at].sum(), count)
         totals = record.rewards.sum(1).reshape(-1, record.num_generations)
         record_monitors(self.metrics, rewards=totals, flat_groups=self._flat_groups(record))
         return [record]
@@ -324,15 +325,15 @@ class UnmaskTrainer(BufferedTrainer):
         return groups_without_spread(returns.reshape(groups))[counted]
 
     def _record_update(self, record: Rollout, result: UpdateResult, fresh: bool) -> None:
-        evaluated = result.evaluated
-        logprobs, old = result.logprobs[evaluated], record.old_logprobs[evaluated]
+        at = result.evaluated.nonzero(as_tuple=True)
+        logprobs, old = result.logprobs[at], record.old_logprobs[at]
         for name, value in result.terms.items():
             self.metrics.add(f"objective_{name}", value)
         for name, (part, whole) in result.shares.items():
             self.metrics.add_ratio(name, part, whole)
-        self.metrics.add_ratio("approx_kl", float(approx_kl(old, logprobs, estimator="k2").sum()), len(old))
+        self.metrics.add_ratio("approx_kl", approx_kl(old, logprobs, estimator="k2").sum(), len(old))
         if fresh and len(old):
-            self.metrics.add_max("max_log_ratio_at_update_0", float((logprobs - old).abs().max()))
+            self.metrics.add_max("max_log_ratio_at_update_0", (logprobs - old).abs().max())
 
     def identity(self) -> dict[str, Any]:
         """Adds the task: its class, and its fields where it is a data class."""

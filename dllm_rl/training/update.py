@@ -16,14 +16,16 @@ from torch import Tensor, nn
 
 from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.decoding.rollouts import Rollout
-from dllm_rl.decoding.trajectories import micro_batches
-from dllm_rl.policy import action_logprobs, score_states
+from dllm_rl.decoding.trajectories import micro_batches, sums_at
+from dllm_rl.policy import action_logprobs, logits_at, scores_of
 from dllm_rl.terms.expected_reward import incoming_ratio
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.states import ScoredStates, VisitedStates
 from llm_rl.core.aggregate import loss_weights
+from llm_rl.core.metrics import MetricAccumulator
 from llm_rl.core.surrogate import importance_ratio
 
+VALUE = "objective_"
 Backward = Callable[[Tensor, Tensor], None]
 DRAWN, DEALT = 1, 2
 """Uses of `StateNoise`, beside those of the terms: the states that are drawn, and the parts that they are dealt to."""
@@ -114,8 +116,7 @@ def objective_pass(
     noise = noise or StateNoise.drawn()
     terms = config.terms(noise)
     valued = [(term, term.over(rollout)) for term in terms]
-    totals = dict.fromkeys((term.name for term in terms), 0.0)
-    shares: dict[str, tuple[float, float]] = {}
+    told = MetricAccumulator()  # read once, at the end
     logprobs, evaluated = torch.zeros_like(rollout.old_logprobs), torch.zeros_like(rollout.live)  # (T, K) each
     drawn = _draw_states(rollout, config.state_fraction, noise)  # (D,)
     fraction = config.state_fraction
@@ -133,11 +134,12 @@ def objective_pass(
         # What is told of it.
         logprobs[visited.at], evaluated[visited.at] = visited.logprobs.detach(), True
         for term, got in found:
-            totals[term.name] += float(got.value.detach())
+            told.add_ratio(f"{VALUE}{term.name}", got.value, 1)
             for name, (part, whole) in got.shares.items():
-                before = shares.get(name, (0, 0))
-                shares[name] = before[0] + part, before[1] + whole
-    return UpdateResult(totals, shares, logprobs, evaluated)
+                told.add_ratio(name, part, whole)
+    sums = {name: (part, whole) for name, (part, whole) in told.state_dict()["ratios"].items()}
+    totals = {term.name: sums.pop(f"{VALUE}{term.name}", (0.0, 0.0))[0] for term in terms}
+    return UpdateResult(totals, sums, logprobs, evaluated)
 
 
 def visited_states(
@@ -172,7 +174,9 @@ def visited_states(
         # The policy at the states of this pass.
         chosen = drawn[first:last]
         responses, of = rollout.responses[chosen], rollout.problem_of[chosen]  # (N, R), (N,)
-        scores = score_states(model, *problems.prompts_of(of), responses, problems.mask_id, rollout.policy)
+        masked = responses == problems.mask_id  # somewhere in each
+        logits = logits_at(model, *problems.prompts_of(of), responses, masked, problems.mask_id)
+        scores = scores_of(logits, masked, rollout.policy)
 
         # The decisions that were taken there, and their ratios.
         at, state = decided.between(first, last)  # (B,) each: places in the tables (T, K), and states of this pass
@@ -214,11 +218,13 @@ class _Decisions(NamedTuple):
         trajectory: int64 `(E,)`.
         step: int64 `(E,)`.
         slot: int64 `(E,)`, the place of the state among the drawn ones, rising.
+        edges: D + 1 numbers, the decisions before those of each of the drawn states, and all.
     """
 
     trajectory: Tensor
     step: Tensor
     slot: Tensor
+    edges: list[int]
 
     @classmethod
     def taken_in(cls, rollout: Rollout, drawn: Tensor) -> "_Decisions":
@@ -227,11 +233,12 @@ class _Decisions(NamedTuple):
         slot_of[drawn] = torch.arange(len(drawn), device=drawn.device)
         trajectory, step = (rollout.live & (slot_of[rollout.state_of] >= 0)).nonzero(as_tuple=True)
         slot, order = slot_of[rollout.state_of[trajectory, step]].sort(stable=True)
-        return cls(trajectory[order], step[order], slot)
+        edges = sums_at(slot, torch.ones_like(slot), len(drawn)).cumsum(0).tolist()
+        return cls(trajectory[order], step[order], slot, [0, *edges])
 
     def between(self, first: int, last: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """The trajectories and steps of the decisions in the drawn states from `first` to `last`, and their states."""
-        begin, end = torch.searchsorted(self.slot, torch.tensor([first, last], device=self.slot.device)).tolist()
+        begin, end = self.edges[first], self.edges[last]
         return (self.trajectory[begin:end], self.step[begin:end]), self.slot[begin:end] - first
 
 

@@ -27,6 +27,17 @@ def check_mask(mask: Tensor, name: str, values: Tensor) -> None:
     check_same_shape("mask", mask, name, values)
 
 
+def check_all(right: Tensor, message: str, values: Tensor | None = None) -> None:
+    """Raises `ValueError`, with the first wrong one of `values`, unless all of a bool tensor is True.
+
+    An accelerator stops with a `RuntimeError` of its own when it gets there, so that the host does not wait.
+    """
+    if right.device.type != "cpu":
+        torch._assert_async(right.all(), message)
+    elif not right.all():
+        raise ValueError(message if values is None else f"{message}; it holds {values[~right][0]}")
+
+
 def check_rank(name: str, tensor: Tensor, rank: int, shape: str) -> None:
     """Raises `ValueError` where `tensor` has fewer than `rank` dimensions; `shape` says what they are."""
     if tensor.ndim < rank:

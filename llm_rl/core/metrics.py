@@ -1,12 +1,16 @@
 """Metrics accumulated over micro-batches and ranks, exact whatever the split."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 
 Number = float | int | Tensor
+MOST_WAITING = 4096
+"""Additions that wait for one transfer."""
 
 
 class MetricAccumulator:
@@ -23,11 +27,12 @@ class MetricAccumulator:
         metrics.reduce()
         log(metrics.compute())
 
-    Values are numbers or tensors of one element; reading one from an accelerator waits for it. NaN and inf are kept and
-    reported: a loss that is NaN shows as NaN.
+    Values are numbers or tensors of one element. What lies on an accelerator is read in one transfer, and looked at,
+    when totals are asked for. NaN and inf are kept and reported: a loss that is NaN shows as NaN.
     """
 
     def __init__(self) -> None:
+        self._waiting: list[tuple[Callable[..., None], str, list[float | Tensor]]] = []
         self._ratios: dict[str, tuple[float, float]] = {}
         self._maxima: dict[str, float] = {}
         self._sizes: dict[str, tuple[float, float, float]] = {}
@@ -45,9 +50,10 @@ class MetricAccumulator:
         Raises:
             ValueError: The weight is negative or not finite, a tensor has several elements, or the name is a maximum.
         """
-        weight = _number(f"weight of metric {name!r}", weight)
-        value = _number(f"metric {name!r}", value)
-        self.add_ratio(name, value * weight if weight else 0.0, weight)
+        self._add(self._add_mean, name, value, weight)
+
+    def _add_mean(self, name: str, value: float, weight: float) -> None:
+        self._add_ratio(name, value * weight if weight else 0.0, weight)
 
     def add_ratio(self, name: str, numerator: Number, denominator: Number) -> None:
         """Adds to the numerator and the denominator of the metric called `name`.
@@ -61,9 +67,10 @@ class MetricAccumulator:
             ValueError: The denominator is negative or not finite, it is 0 under a numerator that is not, a tensor has
                 several elements, or the name is a maximum.
         """
-        self._check_open(name, self._maxima, self._sizes)
-        top = _number(f"numerator of metric {name!r}", numerator)
-        bottom = _number(f"denominator of metric {name!r}", denominator)
+        self._add(self._add_ratio, name, numerator, denominator)
+
+    def _add_ratio(self, name: str, top: float, bottom: float) -> None:
+        _check_kind(name, self._maxima, self._sizes)
         if not 0 <= bottom < math.inf:
             raise ValueError(
                 f"metric {name!r} got weight or denominator {bottom!r}; it must be finite and 0 or greater"
@@ -81,8 +88,11 @@ class MetricAccumulator:
         Raises:
             ValueError: A tensor has several elements, or the name is a mean.
         """
-        self._check_open(name, self._ratios, self._sizes)
-        self._maxima[name] = _max(self._maxima.get(name, -math.inf), _number(f"metric {name!r}", value))
+        self._add(self._add_max, name, value)
+
+    def _add_max(self, name: str, value: float) -> None:
+        _check_kind(name, self._ratios, self._sizes)
+        self._maxima[name] = _max(self._maxima.get(name, -math.inf), value)
 
     def add_effective_size(self, name: str, weights: Tensor) -> None:
         """Adds importance weights to the effective sample size called `name`, (Σw)² / (n Σw²) in [0, 1].
@@ -94,11 +104,13 @@ class MetricAccumulator:
         Raises:
             ValueError: The name is a mean or a maximum.
         """
-        self._check_open(name, self._ratios, self._maxima)
         weights = weights.detach().double()
-        added = float(weights.sum()), float(weights.square().sum()), float(weights.numel())
+        self._add(self._add_size, name, weights.sum(), weights.square().sum(), weights.numel())
+
+    def _add_size(self, name: str, first: float, second: float, count: float) -> None:
+        _check_kind(name, self._ratios, self._maxima)
         old = self._sizes.get(name, (0.0, 0.0, 0.0))
-        self._sizes[name] = (old[0] + added[0], old[1] + added[1], old[2] + added[2])
+        self._sizes[name] = (old[0] + first, old[1] + second, old[2] + count)
 
     def reduce(self, group: "dist.ProcessGroup | None" = None) -> None:
         """Combines the metrics of all ranks: numerators and denominators are added, maxima are compared.
@@ -135,9 +147,8 @@ class MetricAccumulator:
             self.add_ratio(name, numerator, denominator)
         for name, value in state["maxima"].items():
             self.add_max(name, value)
-        for name, (first, second, count) in state["sizes"].items():
-            old = self._sizes.get(name, (0.0, 0.0, 0.0))
-            self._sizes[name] = (old[0] + first, old[1] + second, old[2] + count)
+        for name, sums in state["sizes"].items():
+            self._add(self._add_size, name, *sums)
 
     def compute(self) -> dict[str, float]:
         """The metrics since the last call, which are then forgotten.
@@ -145,6 +156,7 @@ class MetricAccumulator:
         Returns:
             Name → weighted mean, maximum or effective size. A mean whose denominator is 0 is absent: it has no value.
         """
+        self._read()
         result = {name: top / bottom for name, (top, bottom) in self._ratios.items() if bottom > 0}
         result.update(self._maxima)
         sizes = self._sizes.items()
@@ -154,6 +166,7 @@ class MetricAccumulator:
 
     def state_dict(self) -> dict[str, Any]:
         """What was added since the last `compute`, as plain numbers that JSON can hold."""
+        self._read()
         ratios = {name: list(pair) for name, pair in self._ratios.items()}
         sizes = {name: list(sums) for name, sums in self._sizes.items()}
         return {"ratios": ratios, "maxima": dict(self._maxima), "sizes": sizes, "reduced": self._reduced}
@@ -171,19 +184,40 @@ class MetricAccumulator:
         self._sizes = {name: (first, second, count) for name, (first, second, count) in state["sizes"].items()}
         self._reduced = state["reduced"]
 
-    def _check_open(self, name: str, *other_kinds: dict[str, Any]) -> None:
+    def _add(self, add: Callable[..., None], name: str, *values: Number) -> None:
+        """Adds numbers now, or where one lies on an accelerator when all that wait are read, in their order."""
         if self._reduced:
             raise ValueError(f"metric {name!r} was added after reduce(); call compute() first")
-        if any(name in kind for kind in other_kinds):
-            raise ValueError(f"metric {name!r} is two of a mean, a maximum and a size; give one of them another name")
+        numbers = [_number(name, value) for value in values]
+        if not self._waiting and not any(isinstance(number, Tensor) for number in numbers):
+            add(name, *numbers)
+            return
+        self._waiting.append((add, name, numbers))
+        if len(self._waiting) == MOST_WAITING:
+            self._read()
+
+    def _read(self) -> None:
+        """Adds what waits."""
+        waiting, self._waiting = self._waiting, []
+        far = [number for _, _, numbers in waiting for number in numbers if isinstance(number, Tensor)]
+        read = iter(torch.stack([number.to(far[0].device) for number in far]).tolist() if far else [])
+        for add, name, numbers in waiting:
+            add(name, *(next(read) if isinstance(number, Tensor) else number for number in numbers))
 
 
-def _number(what: str, value: Number) -> float:
-    if isinstance(value, Tensor):
-        if value.numel() != 1:
-            raise ValueError(f"{what} is a tensor of shape {tuple(value.shape)}; it must have one element")
-        return float(value.detach())
-    return float(value)
+def _check_kind(name: str, *others: dict[str, Any]) -> None:
+    if any(name in kind for kind in others):
+        raise ValueError(f"metric {name!r} is two of a mean, a maximum and a size; give one of them another name")
+
+
+def _number(name: str, value: Number) -> float | Tensor:
+    """The value as a number, or as a tensor of its own where it lies on an accelerator."""
+    if not isinstance(value, Tensor):
+        return float(value)
+    if value.numel() != 1:
+        raise ValueError(f"metric {name!r} got a tensor of shape {tuple(value.shape)}; it must have one element")
+    value = value.detach().reshape(())
+    return float(value) if value.device.type == "cpu" else value.to(torch.float64, copy=True)
 
 
 def _max(left: float, right: float) -> float:

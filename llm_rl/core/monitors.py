@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from llm_rl.core._checks import check_mask, check_same_shape
+from llm_rl.core._checks import check_all, check_mask, check_same_shape
 from llm_rl.core.advantages import group_statistics, groups_without_spread
 from llm_rl.core.aggregate import masked_sum
 from llm_rl.core.kl import approx_kl
@@ -83,8 +83,7 @@ def record_monitors(
 def _record_policy(metrics: MetricAccumulator, policy: PolicyTensors) -> None:
     mask, tokens = policy.mask, policy.mask.sum()
     check_mask(policy.generated, "mask", mask)
-    if (mask & ~policy.generated).any():
-        raise ValueError("mask is True at a token that generated says was not generated; intersect them")
+    check_all(policy.generated | ~mask, "mask is True at a token that generated says was not generated; intersect them")
     old, new = (values.detach().masked_fill(~mask, 0.0) for values in (policy.old_logprobs, policy.logprobs))
     means = {
         "approx_kl": approx_kl(old, new, estimator="k2"),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from llm_rl.core._blockwise import Chunks, FromHidden, FromLogits
-from llm_rl.core._checks import check_index, check_positive, check_rank
+from llm_rl.core._checks import check_all, check_index, check_positive, check_rank
 
 ROW_CHUNK = 1024
 VOCAB_CHUNK = 4096
@@ -121,9 +121,5 @@ def _check(
             raise ValueError(f"{chunk_name} is {chunk!r}; it must be 1 or greater")
     if index.numel() == 0 or vocabulary == 0:
         raise ValueError(f"{name} has shape {tuple(rows.shape)} and the vocabulary {vocabulary}: there is nothing")
-    low, high = index.aminmax()
-    if low < 0 or high >= vocabulary:
-        raise ValueError(
-            f"index holds {int(low if low < 0 else high)}; it must lie in 0 … {vocabulary - 1} (put any valid id, not "
-            "-100, where the result is masked later)"
-        )
+    message = f"index must lie in 0 … {vocabulary - 1} (put any valid id, not -100, where the result is masked later)"
+    check_all((index >= 0) & (index < vocabulary), message, index)

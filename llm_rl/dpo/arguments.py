@@ -42,9 +42,7 @@ class DPOArguments(RunArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Batches are pairs of token lists, and a loss that is not finite must be seen.
-        self.remove_unused_columns = False
-        self.logging_nan_inf_filter = False
+        self.remove_unused_columns = False  # batches are pairs of token lists
         check_positive("beta", self.beta)
         if math.isinf(self.beta):
             raise ValueError("beta is infinite; choose a finite one")

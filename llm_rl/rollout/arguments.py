@@ -75,9 +75,7 @@ class RolloutArguments(RunArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Batches are rows of a data set, and a loss that is not finite must be seen.
-        self.remove_unused_columns = False
-        self.logging_nan_inf_filter = False
+        self.remove_unused_columns = False  # batches are rows of a data set
         for name in COUNTS:
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be a whole number, 1 or greater")

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset
+
+from llm_rl.rollout.shared_prompts import group_by_prompt
 
 
 @dataclass(frozen=True)
@@ -234,16 +237,27 @@ class RolloutBatch:
         sampled = completion_mask.clone() if given_mask is None else completion_mask & ~given_mask
         truncated = torch.tensor([sample.truncated for sample in samples])
         given = [sample.engine_logprobs for sample in samples if sample.engine_logprobs is not None]
-        return cls(
-            prompt_ids=prompt_ids.to(device),
-            prompt_mask=prompt_mask.to(device),
-            completion_ids=completion_ids.to(device),
-            completion_mask=completion_mask.to(device),
-            truncated=truncated.to(device),
-            loss_mask=sampled.to(device),
-            given_mask=None if given_mask is None else given_mask.to(device),
-            sampling_per_token_logps=pad(given, 0.0, "right")[0].to(device) if len(given) == len(samples) else None,
-        )
+        columns: dict[str, Any] = {
+            "prompt_ids": prompt_ids,
+            "prompt_mask": prompt_mask,
+            "completion_ids": completion_ids,
+            "completion_mask": completion_mask,
+            "truncated": truncated,
+            "loss_mask": sampled,
+            "given_mask": given_mask,
+            "sampling_per_token_logps": pad(given, 0.0, "right")[0] if len(given) == len(samples) else None,
+        }
+        if torch.device(device).type != "cpu":  # of pinned memory the host need not wait for a copy
+            columns = {
+                name: None if column is None else column.pin_memory().to(device, non_blocking=True)
+                for name, column in columns.items()
+            }
+        return cls(**columns)
+
+    @cached_property
+    def prompt_groups(self) -> tuple[Tensor, Tensor]:
+        """Which rows hold the same prompt (`group_by_prompt`)."""
+        return group_by_prompt(self.prompt_ids, self.prompt_mask)
 
     @property
     def sampled_mask(self) -> Tensor:

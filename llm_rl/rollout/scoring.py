@@ -119,7 +119,8 @@ class PolicyScorer:
         predicting = slice(-keep - 1, -1)
         if self.padding_free:
             return self._packed_features(causal, ids, mask.bool(), predicting)
-        cache = prompt_cache(causal, batch.prompt_ids, batch.prompt_mask) if self.share_prompts else None
+        shared = (batch.prompt_ids, batch.prompt_mask, batch.prompt_groups) if self.share_prompts else None
+        cache = prompt_cache(causal, *shared) if shared else None
         if cache is not None:
             inputs = {name: value[:, predicting] for name, value in inputs.items() if torch.is_tensor(value)}
             inputs |= {"attention_mask": mask[:, :-1], "past_key_values": cache, "use_cache": True}

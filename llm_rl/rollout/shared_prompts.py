@@ -44,7 +44,9 @@ def group_by_prompt(prompt_ids: Tensor, prompt_mask: Tensor) -> tuple[Tensor, Te
     return torch.tensor(firsts, device=prompt_ids.device), torch.tensor(owners, device=prompt_ids.device)
 
 
-def prompt_cache(causal: Any, prompt_ids: Tensor, prompt_mask: Tensor) -> Any:
+def prompt_cache(
+    causal: Any, prompt_ids: Tensor, prompt_mask: Tensor, groups: tuple[Tensor, Tensor] | None = None
+) -> Any:
     """Keys and values of all but the last token of each prompt, a row for each row; different prompts are read once.
 
     Gradients flow through it. Dropout, if the model has any, is drawn once for a prompt.
@@ -53,6 +55,7 @@ def prompt_cache(causal: Any, prompt_ids: Tensor, prompt_mask: Tensor) -> Any:
         causal: A causal language model of transformers that `supports_shared_prompts`.
         prompt_ids: `(B, P)`, padded on the left.
         prompt_mask: bool `(B, P)`.
+        groups: What `group_by_prompt` says of them; None asks it.
 
     Returns:
         The cache, for `past_key_values`; None where there is nothing to share, as no prompt of two tokens or more is
@@ -60,7 +63,7 @@ def prompt_cache(causal: Any, prompt_ids: Tensor, prompt_mask: Tensor) -> Any:
     """
     if prompt_ids.shape[1] < 2:
         return None
-    firsts, owners = group_by_prompt(prompt_ids, prompt_mask)
+    firsts, owners = group_by_prompt(prompt_ids, prompt_mask) if groups is None else groups
     if len(firsts) == len(prompt_ids):
         return None
     mask = prompt_mask[firsts, :-1]

@@ -227,7 +227,7 @@ class RolloutTrainer(BufferedTrainer):
         else:
             kl = reference_kl(logps, inputs.ref_per_token_logps, mask, self.args.kl_estimator)
             far = (logps.detach() - inputs.ref_per_token_logps).abs() >= MAX_LOG_RATIO  # type: ignore[union-attr,operator]
-            self.metrics.add_ratio("kl_clamped_frac", far[mask].sum(), mask.sum())
+            self.metrics.add_ratio("kl_clamped_frac", (far & mask).sum(), mask.sum())
         self.metrics.add_ratio("kl", masked_sum(kl.detach(), mask), mask.sum())
         return kl
 
@@ -314,6 +314,8 @@ class RolloutTrainer(BufferedTrainer):
         counts = loss_counts(*(batch.loss_mask for batch in micro_batches), reduce=self.args.world_size > 1)
         for batch in micro_batches:
             batch.sequences, batch.tokens = counts
+            if self.scorer.share_prompts:
+                _ = batch.prompt_groups  # read now, once for all passes
         return micro_batches
 
     @property

@@ -83,6 +83,7 @@ class RunArguments(TrainingArguments):
             check_count(name, getattr(self, name))
         if self.max_steps != -1:
             check_count("max_steps", self.max_steps, "; leave it out for num_train_epochs")
+        self.logging_nan_inf_filter = False  # a loss that is not finite is an error
         self.dataloader_pin_memory &= torch.accelerator.is_available() and not self.use_cpu
         if self.shard and self.fp16:
             raise ValueError("fp16=True is not supported with shard, whose gradients have no scaler; use bf16")

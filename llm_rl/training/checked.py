@@ -43,14 +43,14 @@ class CheckedTrainer(Trainer):
                 loss = self.forward_backward(model, inputs, num_items_in_batch)
             # What is not finite stays so while gradients add up. A scaler leaves out steps that overflow by itself.
             steps_next = self.accelerator.sync_gradients and self.accelerator.scaler is None
-            finite = self.everywhere(bool(torch.isfinite(loss)))
-            if steps_next or not finite:
-                norm = gradient_norm(self.gradients(model))
-                if not (finite and torch.isfinite(norm)):
-                    raise FloatingPointError(
-                        f"the loss is {loss.item()} with gradient norm {norm.item()} at step {self.state.global_step}; "
-                        f"{self.remedy}"
-                    )
+            norm = gradient_norm(self.gradients(model)) if steps_next else None
+            finite = loss.isfinite() if norm is None else loss.isfinite() & norm.isfinite()  # one look: it waits
+            if not self.everywhere(bool(finite)):
+                norm = gradient_norm(self.gradients(model)) if norm is None else norm
+                raise FloatingPointError(
+                    f"the loss is {loss.item()} with gradient norm {norm.item()} at step {self.state.global_step}; "
+                    f"{self.remedy}"
+                )
         except FloatingPointError as error:
             raise FloatingPointError(self._keep_failure(str(error), inputs)) from error
         return loss

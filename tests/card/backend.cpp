@@ -236,7 +236,7 @@ void compute_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   at::AutoDispatchBelowADInplaceOrView below;
-  if (self.device() != source.device() && !non_blocking) wait_for_card(self.is_cuda() ? "to_card" : "to_cpu");
+  if (self.device() != source.device() && !non_blocking && self.numel()) wait_for_card(self.is_cuda() ? "to_card" : "to_cpu");
   auto to = self.is_cuda() ? on_host(self) : self;
   to.copy_(source.is_cuda() ? on_host(source) : source);
   return self;

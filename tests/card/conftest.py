@@ -1,14 +1,22 @@
 from collections.abc import Iterator
 
 import pytest
+import torch
 
-from tests.card.pretence import CANNOT, pretended_card
+from tests.card.pretence import CANNOT, forget_what_is_there, pretended_card
 
 
 @pytest.fixture
 def card() -> Iterator[None]:
-    """One CUDA device is there while the test runs."""
-    if CANNOT:
-        pytest.skip(f"a pretended card {CANNOT}")
-    with pretended_card():
+    """One CUDA device is there while the test runs: the machine's own, or one that is pretended."""
+    if torch.version.cuda and torch.cuda.is_available():
+        forget_what_is_there()
+        torch.use_deterministic_algorithms(True, warn_only=True)
         yield
+        torch.use_deterministic_algorithms(False)
+        forget_what_is_there()
+    elif CANNOT:
+        pytest.skip(f"a pretended card {CANNOT}")
+    else:
+        with pretended_card():
+            yield

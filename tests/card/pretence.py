@@ -113,13 +113,13 @@ def pretended_card() -> Iterator[None]:
         mock.patch("torch.storage._to", _storage_to),
         mock.patch.object(torch.UntypedStorage, "clone", lambda storage: _storage_to(storage, storage.device)),
     ):
-        _forget_what_is_there()
+        forget_what_is_there()
         torch.ops.card.pretend(True)
         try:
             yield
         finally:
             torch.ops.card.pretend(False)
-            _forget_what_is_there()
+            forget_what_is_there()
 
 
 def _storage_to(
@@ -129,7 +129,8 @@ def _storage_to(
     return there.copy_(storage, non_blocking)
 
 
-def _forget_what_is_there() -> None:
+def forget_what_is_there() -> None:
+    """Libraries ask anew for a card."""
     AcceleratorState._reset_state(reset_partial_state=True)
     for module in (transformers.utils.import_utils, accelerate.utils.imports):
         for asked in vars(module).values():

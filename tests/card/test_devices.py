@@ -1,8 +1,11 @@
 """What a card would stumble over, where it can be seen: at import, in pickled arguments, on resume, at the start."""
 
+import json
 import pickle
+import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,8 +21,9 @@ from dllm_rl.training.trainer import UnmaskTrainer
 from dllm_rl.training.two_rates import TwoRateOptimizer
 from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.training.errors import CheckpointError
+from sudoku_dllm.__main__ import main
 from sudoku_dllm.machine import machine
-from tests.card.pretence import NAME
+from tests.card import report
 from tests.dllm_rl.helpers import tiny_training
 from tests.dllm_rl.helpers.tiny_training import arguments, puzzles, sft_trainer, sudoku_task, trainer, warm_model
 from tests.helpers.house import ROOT
@@ -79,7 +83,7 @@ def test_a_checkpoint_without_the_cards_random_state_is_not_continued(
 @pytest.mark.slow
 @on_card
 def test_a_run_says_which_card_it_had() -> None:
-    assert NAME in machine()
+    assert torch.cuda.get_device_name() in machine()
 
 
 @pytest.mark.slow
@@ -130,3 +134,22 @@ def test_rows_of_logits_are_bounded_and_change_nothing() -> None:
     rows.clear()
     evaluate(model, puzzles(4), sudoku_task(), max_masked=20)
     assert max(rows) <= 20
+
+
+def test_without_a_card_the_report_says_so_and_the_environment_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert report.main() == 1 and "there is no card: torch" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["sudoku-dllm", "check", "--json"])
+    assert not main()
+    found = json.loads(capsys.readouterr().out)
+    assert found["card"] == "none" and f"torch {torch.__version__}" in found["packages"]
+
+
+@pytest.mark.slow
+@on_card
+def test_the_report_times_two_trainers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "WIDE", {})
+    for make in (partial(report.unmask, size=1), partial(report.grpo, size=8)):
+        assert re.fullmatch(r"\d+ steps, [1-9]\d* states/s, [1-9]\d* tokens/s, .*GiB", report.rate(make, 0.1))

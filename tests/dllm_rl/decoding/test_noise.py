@@ -4,6 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dllm_rl.decoding import noise
 from dllm_rl.decoding.noise import inverse_cdf, inverse_cdf_at, puzzle_noise
 
 BELOW_ONE = float(np.nextafter(1.0, 0.0))
@@ -56,6 +57,17 @@ def test_many_draws_from_few_rows_are_those_of_each_row(rows: int, columns: int,
     near = ((sums - uniforms[:, None]).abs() < 1e-9).any(1)
     assert torch.equal(found[~near], expected[~near])
     assert bool((weights[at, found] > -torch.inf).all())
+
+
+def test_few_rows_of_a_large_vocabulary_are_drawn_from_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits, rows, seen = torch.randn(5, 7), torch.arange(40) % 5, []
+    uniforms = torch.rand(40, dtype=torch.float64)
+    whole, own = noise.inverse_cdf_of(logits, rows, uniforms, 0.6), noise.inverse_cdf
+    assert torch.equal(whole, own(logits[rows] / 0.6, uniforms))
+    monkeypatch.setattr(noise, "MOST_AT_ONCE", 3 * 7 + 1)
+    monkeypatch.setattr(noise, "inverse_cdf", lambda table, given: seen.append(len(table)) or own(table, given))
+    assert torch.equal(noise.inverse_cdf_of(logits, rows, uniforms, 0.6), whole)
+    assert max(seen) == 3 and sum(seen) == 40
 
 
 def test_noise_of_a_puzzle_depends_on_seed_step_and_number_alone() -> None:
