@@ -9,8 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 Number = float | int | Tensor
-MOST_WAITING = 4096
-"""Additions that wait for one transfer."""
+MOST_WAITING = 4096  # additions for one transfer
 
 
 class MetricAccumulator:
@@ -185,15 +184,12 @@ class MetricAccumulator:
         self._reduced = state["reduced"]
 
     def _add(self, add: Callable[..., None], name: str, *values: Number) -> None:
-        """Adds numbers now, or where one lies on an accelerator when all that wait are read, in their order."""
+        """Adds numbers now, or once those are read that lie on an accelerator and came before or are among them."""
         if self._reduced:
             raise ValueError(f"metric {name!r} was added after reduce(); call compute() first")
-        numbers = [_number(name, value) for value in values]
-        if not self._waiting and not any(isinstance(number, Tensor) for number in numbers):
-            add(name, *numbers)
-            return
-        self._waiting.append((add, name, numbers))
-        if len(self._waiting) == MOST_WAITING:
+        self._waiting.append((add, name, [_number(name, value) for value in values]))
+        far = any(isinstance(number, Tensor) for _, _, numbers in self._waiting[:1] for number in numbers)
+        if not far or len(self._waiting) == MOST_WAITING:
             self._read()
 
     def _read(self) -> None:

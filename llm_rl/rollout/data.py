@@ -237,22 +237,15 @@ class RolloutBatch:
         sampled = completion_mask.clone() if given_mask is None else completion_mask & ~given_mask
         truncated = torch.tensor([sample.truncated for sample in samples])
         given = [sample.engine_logprobs for sample in samples if sample.engine_logprobs is not None]
-        columns: dict[str, Any] = {
-            "prompt_ids": prompt_ids,
-            "prompt_mask": prompt_mask,
-            "completion_ids": completion_ids,
-            "completion_mask": completion_mask,
-            "truncated": truncated,
-            "loss_mask": sampled,
-            "given_mask": given_mask,
-            "sampling_per_token_logps": pad(given, 0.0, "right")[0] if len(given) == len(samples) else None,
-        }
-        if torch.device(device).type != "cpu":  # of pinned memory the host need not wait for a copy
-            columns = {
-                name: None if column is None else column.pin_memory().to(device, non_blocking=True)
-                for name, column in columns.items()
-            }
-        return cls(**columns)
+        batch = cls(prompt_ids, prompt_mask, completion_ids, completion_mask, truncated, loss_mask=sampled)
+        batch.given_mask = given_mask
+        if len(given) == len(samples):
+            batch.sampling_per_token_logps = pad(given, 0.0, "right")[0]
+        if torch.device(device).type != "cpu":
+            for name, column in vars(batch).items():  # for copies of pinned memory the host need not wait
+                if column is not None:
+                    setattr(batch, name, column.pin_memory().to(device, non_blocking=True))
+        return batch
 
     @cached_property
     def prompt_groups(self) -> tuple[Tensor, Tensor]:
