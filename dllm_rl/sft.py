@@ -166,15 +166,18 @@ class SftTrainer(ExactTrainer):
 
     Raises:
         ValueError: The model's configuration does not say which token is the mask, or the problems have another one
-            or tokens that it does not know (`check_batch`); `torch_compile` is asked for; or one process comes with
-            several devices.
+            or tokens that it does not know (`check_batch`); an option is set that does nothing here; or one process
+            comes with several devices.
     """
 
     def __init__(self, *, args: TrainingArguments, **kwargs: Any) -> None:
-        if args.torch_compile:
-            raise ValueError(
-                "torch_compile compiles the model again for every number of masked positions; leave it out"
-            )
+        idle = {
+            "torch_compile": "compiles the model again for every number of masked positions",
+            "label_smoothing_factor": "has no part in the masked-diffusion loss",
+        }
+        for name, why in idle.items():
+            if value := getattr(args, name):
+                raise ValueError(f"{name}={value} {why}; leave it out")
         args.remove_unused_columns = False  # rows are problems, of which no model's forward pass knows
         super().__init__(args=args, **{"data_collator": collate, **kwargs})
         config = getattr(self.model, "config", None)

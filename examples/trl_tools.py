@@ -25,7 +25,7 @@ class Arguments:
     size: int = field(default=4, metadata={"help": "Board size: 4, 6 or 9."})
     clues: int = field(default=12, metadata={"help": "Givens of a puzzle."})
     puzzles: int = field(default=1000, metadata={"help": "Puzzles to train on."})
-    reward: str = field(default="solved", metadata={"help": "Reward of a game: solved, cells or definite."})
+    reward: str = field(default="solved", metadata={"help": "Reward: solved, cells, completable or definite."})
 
 
 if __name__ == "__main__":

@@ -47,11 +47,7 @@ def parser_for(command: str | None) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     for name, (module, what) in COMMANDS.items():
-        one = commands.add_parser(
-            name,
-            help=what,
-            description=f"{what[0].upper()}{what[1:]}.",
-        )
+        one = commands.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
         if name == command:
             getattr(import_module(module), f"add_{name}")(one)
     return parser

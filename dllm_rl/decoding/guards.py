@@ -11,10 +11,13 @@ wherever it holds with more, and so nothing that is written elsewhere would help
 A check that says what can still be completed meets none, and every decode by it ends right, whatever the model.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
 
-from dllm_rl.decoding.settings import Check, Decoding
+from dllm_rl.decoding.settings import Check, Decoding, Look, Looking
 from dllm_rl.decoding.trajectories import Trajectories
 from dllm_rl.policy import NEG_INF, StateScores
 from dllm_rl.task import UnmaskBatch
@@ -43,27 +46,36 @@ class Guarded(Unguarded):
 
     def __init__(self, how: Decoding, trajectories: Trajectories) -> None:
         super().__init__(how, trajectories)
-        self.check = _check_of(how, trajectories.problems)
+        self.look = _look_of(how, trajectories.problems)
+        self.look(trajectories.responses, trajectories.problem_of)  # refuses what no pass could complete
 
     def kept(
         self, scores: StateScores, states: Tensor, some: Tensor, choices: Choices
     ) -> tuple[Choices, Tensor, Tensor]:
         """Those with which the check holds; the tokens of the surest positions may be others than were chosen."""
         rows, ranks, positions, tokens = (each.clone() for each in choices)
-        tried = _Tried(self, some)
-        holds = torch.zeros_like(rows, dtype=torch.bool)
+        look = self.look(self.trajectories.responses[some], self.trajectories.problem_of[some])
+        holds, checks = torch.zeros_like(rows, dtype=torch.bool), torch.zeros_like(some)
 
-        # The surest: where its token is refused, the others by their probability, more and more at once.
+        def write(at: Tensor, candidates: Tensor) -> None:
+            holds[at], tokens[at] = look.write(rows[at], positions[at], candidates)
+            checks[rows[at]] += candidates.shape[1]
+
+        # The surest: where its token is refused, the best that may stand, or one by one until the check holds.
         first = (ranks == 0).nonzero().squeeze(1)  # (A,)
-        holds[first], _ = tried.write(rows[first], positions[first], tokens[first, None])
+        write(first, tokens[first, None])
         left = first[~holds[first]]
         logits = scores.logits[scores.row_of[states[rows[left]], positions[left]]]  # (L, V)
         logits = logits.scatter(1, tokens[left, None], NEG_INF)  # that has been tried
-        values, order = logits.sort(dim=1, descending=True, stable=True)
+        allowed = look.tokens(rows[left], positions[left], logits.shape[1])
+        if allowed is None:
+            values, order = logits.sort(dim=1, descending=True, stable=True)
+        else:
+            values, order = logits.masked_fill(~allowed, NEG_INF).max(1, keepdim=True)
         order = order.where(values > NEG_INF, tokens[left, None])  # never the mask
         begin, count = 0, 1
         while len(left) and begin < order.shape[1]:
-            holds[left], tokens[left] = tried.write(rows[left], positions[left], order[:, begin : begin + count])
+            write(left, order[:, begin : begin + count])
             refused = ~holds[left]
             left, order = left[refused], order[refused]
             begin, count = begin + count, min(2 * count, MOST_TOKENS)
@@ -74,32 +86,32 @@ class Guarded(Unguarded):
         # The others in their order: of one trajectory one after the other, of all trajectories at once.
         for rank in range(1, int(ranks.max()) + 1):
             at = ((ranks == rank) & ~stuck[rows]).nonzero().squeeze(1)
-            holds[at], _ = tried.write(rows[at], positions[at], tokens[at, None])
+            write(at, tokens[at, None])
 
         # What is left of each trajectory's choices is numbered anew.
         offered, rows = rows.bincount(minlength=len(some)), rows[holds]
         written = rows.bincount(minlength=len(some))
         ranks = torch.arange(len(rows), device=rows.device) - (written.cumsum(0) - written)[rows]
-        return (rows, ranks, positions[holds], tokens[holds]), tried.checks, offered - written
+        return (rows, ranks, positions[holds], tokens[holds]), checks, offered - written
 
 
-class _Tried:
-    """What A trajectories hold, and would hold with more, while one pass is checked."""
+class Trying:
+    """The `Look` of a function, which is asked of whole states.
 
-    def __init__(self, guard: Guarded, some: Tensor) -> None:
-        self.check, self.problems = guard.check, guard.trajectories.problems
-        self.responses = guard.trajectories.responses[some]  # (A, R)
-        self.of = guard.trajectories.problem_of[some]  # (A,)
-        self.checks = torch.zeros_like(some)
+    Args:
+        check: The function.
+        problems: The problems.
+        states: int64 `(A, R)`, which are written into.
+        of: int64 `(A,)`, the problem of each.
+    """
+
+    def __init__(self, check: Check, problems: UnmaskBatch, states: Tensor, of: Tensor) -> None:
+        self.check, self.problems, self.states, self.of = check, problems, states, of
 
     def write(self, rows: Tensor, positions: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Write at a position of each row `(B,)` the first of its tokens `(B, C)` with which the check holds.
-
-        Returns:
-            Whether there is one, bool `(B,)`, and which, int64 `(B,)`.
-        """
+        """See `Look.write`."""
         each = torch.arange(len(rows), device=rows.device)
-        states = self.responses[rows].unsqueeze(1).repeat(1, tokens.shape[1], 1)  # (B, C, R)
+        states = self.states[rows].unsqueeze(1).repeat(1, tokens.shape[1], 1)  # (B, C, R)
         states[each, :, positions] = tokens
         flat = states.flatten(0, 1)  # (B·C, R)
         found = self.check(self.problems, flat, self.of[rows].repeat_interleave(tokens.shape[1]))
@@ -107,27 +119,35 @@ class _Tried:
             told = f"{found.dtype} {tuple(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
             raise TypeError(f"a guard returned {told}; it must return torch.bool ({len(flat)},), one for each state")
         holds, first = found.view(tokens.shape).any(1), found.view(tokens.shape).byte().argmax(1)
-        self.responses[rows[holds]] = states[each, first][holds]
-        self.checks[rows] += tokens.shape[1]
+        self.states[rows[holds]] = states[each, first][holds]
         return holds, tokens[each, first]
 
+    def tokens(self, rows: Tensor, positions: Tensor, count: int) -> None:
+        """A function is tried."""
 
-def _check_of(how: Decoding, problems: UnmaskBatch) -> Check:
-    """The function that a guard is or names.
+
+def _look_of(how: Decoding, problems: UnmaskBatch) -> Callable[[Tensor, Tensor], Look]:
+    """What looks at states `(A, R)` of the problems `(A,)`.
 
     Raises:
-        ValueError: It names a check that the problems do not have.
+        ValueError: The guard names a check that the problems do not have.
     """
+    check: Check
     match how.guard:
+        case Looking():
+            return partial(how.guard.look, problems)
+        case "completable" if isinstance(problems, Looking):
+            return partial(problems.look, problems)
         case "completable":
             if type(problems).completable is UnmaskBatch.completable:
                 raise ValueError(
                     f"guard='completable' would read the answers off {type(problems).__name__}, which has no check of "
                     "its own; define completable(responses, of), or give a function"
                 )
-            return lambda problems, states, of: problems.completable(states, of)
+            check = type(problems).completable
         case "rules":
-            return lambda problems, states, of: problems.allowed(states, of)
-        case check:
-            assert callable(check)
-            return check
+            check = type(problems).allowed
+        case _:
+            assert callable(how.guard)
+            check = how.guard
+    return partial(Trying, check, problems)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from math import inf, isnan
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 from torch import Tensor
 
@@ -17,7 +17,31 @@ Check = Callable[[UnmaskBatch, Tensor, Tensor], Tensor]
 """Whether states may stand, bool `(N,)`: from the problems, the states, int64 `(N, R)`, and the problem of each."""
 NamedCheck = Literal["completable", "rules"]
 """`UnmaskBatch.completable` and `UnmaskBatch.allowed`."""
-Guard = NamedCheck | Check
+
+
+class Look(Protocol):
+    """What a check makes of A states while one pass is decided; what is written it takes into the states."""
+
+    def write(self, rows: Tensor, positions: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Write at a masked position of each row `(B,)` the first of its tokens `(B, C)` with which the check holds.
+
+        Returns:
+            Whether there is one, bool `(B,)`, and which, int64 `(B,)`; where there is none, any.
+        """
+
+    def tokens(self, rows: Tensor, positions: Tensor, count: int) -> Tensor | None:
+        """Which of `count` tokens may stand at a position of each row, bool `(B, count)`; None if only trying tells."""
+
+
+@runtime_checkable
+class Looking(Protocol):
+    """A check with a `Look` of its own, `dllm_rl.Pattern` for one."""
+
+    def look(self, problems: UnmaskBatch, states: Tensor, of: Tensor) -> Look:
+        """Of states, int64 `(A, R)`, of the problems `(A,)`; a ValueError where one of them cannot be completed."""
+
+
+Guard = NamedCheck | Check | Looking
 
 
 @dataclass(frozen=True)
@@ -147,7 +171,7 @@ class Decoding:
             "continue" with it on the board, or "correct" it, the answer's token being written in its place. "redraw"
             draws another decision from the same forward pass, `draws` in all, and ends where none is right.
         draws: Decisions that "redraw" draws at most.
-        guard: A check of states, by name or a function, with which all that is written must hold
+        guard: A check of states, by name, a function or a `Pattern`, with which all that is written must hold
             (`dllm_rl.decoding.guards`): what a step chose and is refused stays masked. None checks nothing.
 
     Raises:
@@ -203,9 +227,10 @@ class Decoding:
         return self.draws if self.on_error == "redraw" else 1
 
     def _check_guard(self) -> None:
-        if not callable(self.guard) and self.guard not in get_args(NamedCheck):
+        if not isinstance(self.guard, Looking | Callable) and self.guard not in get_args(NamedCheck):
             kind = ValueError if isinstance(self.guard, str) else TypeError
-            raise kind(f"guard={self.guard!r} is no guard; use one of {get_args(NamedCheck)} or a function of states")
+            names = get_args(NamedCheck)
+            raise kind(f"guard={self.guard!r} is no guard; use one of {names}, a function of states or a Pattern")
         if self.take_back is not None or self.on_error in ("correct", "redraw"):
             other = self.take_back or f"on_error={self.on_error!r}"
             raise ValueError(

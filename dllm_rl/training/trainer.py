@@ -267,7 +267,6 @@ class UnmaskTrainer(BufferedTrainer):
             self.accelerator.backward(scale * (policy + others))
 
     def _how(self) -> Decoding:
-        """How roll-outs are decoded now."""
         if self.args.on_error == "guard":
             count = self.args.tokens_per_step
             return Decoding("margin", tokens_per_step=count, policy=self.policy, on_error="end", guard="completable")

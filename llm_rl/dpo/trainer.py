@@ -101,7 +101,6 @@ class DPOTrainer(BufferedTrainer):
         return [self._pairs(items, self.train_dataset)]
 
     def _prepare_inputs(self, inputs: Any) -> PairBatch:
-        """The pairs of this micro-batch."""
         batch: PairBatch = self._buffered_inputs[self._step]
         return batch
 

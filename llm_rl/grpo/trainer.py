@@ -141,7 +141,6 @@ class GRPOTrainer(EpisodeTrainer):
     # The update
 
     def _compute_loss_and_metrics(self, model: nn.Module, inputs: RolloutBatch) -> Tensor:
-        """This micro-batch's share of the step's loss, to be added up over micro-batches and processes."""
         mask, advantages = inputs.loss_mask, inputs.advantages
         if advantages is None or inputs.sequences is None or inputs.tokens is None:
             raise ValueError("the batch has no advantages or counts; make it with _roll_out")

@@ -118,7 +118,6 @@ class PPOTrainer(EpisodeTrainer):
         self._estimate_advantages(micro_batches)
 
     def _collate(self, samples: Sequence[Sample]) -> PPOBatch:
-        """The padded tensors of one micro-batch."""
         return PPOBatch(**vars(super()._collate(samples)))
 
     @property
@@ -212,7 +211,6 @@ class PPOTrainer(EpisodeTrainer):
     # The update
 
     def _compute_loss_and_metrics(self, model: nn.Module, inputs: Any) -> Tensor:
-        """This micro-batch's share of the step's loss, to be added up over micro-batches and processes."""
         mask, old_logps = inputs.loss_mask, inputs.old_per_token_logps
         (logps, entropies), values = self._policy_and_values(model, inputs)  # (B, T) each
 

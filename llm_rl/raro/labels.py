@@ -87,7 +87,6 @@ def parse_label(text: str, expert_first: bool, answers: Sequence[str] = ()) -> L
 
 
 def _meanings(run: Sequence[re.Match[str]], expert_first: bool) -> set[Label]:
-    """The different meanings of written labels."""
     one, two = (Label.EXPERT, Label.POLICY) if expert_first else (Label.POLICY, Label.EXPERT)
     return {one if "1" in found[0] else two if "2" in found[0] else Label.TIE for found in run}
 

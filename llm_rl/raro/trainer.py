@@ -119,7 +119,6 @@ class RAROTrainer(RolloutTrainer):
     # A roll-out
 
     def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> list[RoleBatch]:
-        """All micro-batches of the optimizer step."""
         dropped = self._buffered_inputs[0].dropped_tokens or 0
         self.metrics.add_ratio("masked_frac", dropped, dropped)
         return self._buffered_inputs
@@ -313,7 +312,6 @@ class RAROTrainer(RolloutTrainer):
         return super().compute_loss(model, last, return_outputs)
 
     def _compute_loss_and_metrics(self, model: nn.Module, inputs: Any) -> Tensor:
-        """This micro-batch's share of the joint loss."""
         mask = inputs.loss_mask
         logps, entropies = self._get_per_token_logps_and_entropies(model, inputs)  # (B, T) each
         old_logps = logps.detach() if inputs.old_per_token_logps is None else inputs.old_per_token_logps

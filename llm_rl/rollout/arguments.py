@@ -50,7 +50,6 @@ class RolloutArguments(RunArguments):
         default=False,
         metadata={"help": "Train and score on the tokens of a batch as one sequence, without padding."},
     )
-    use_vllm: bool = field(default=False, metadata={"help": "Not supported: pass engine=ServerEngine(…)."})
     chat_template_kwargs: dict[str, Any] | str | None = field(
         default=None, metadata={"help": "Arguments of the chat template, for prompts that are messages."}
     )
@@ -115,11 +114,6 @@ class RolloutArguments(RunArguments):
 
     def _refuse(self) -> None:
         """What `TrainingArguments` offers and roll-outs do not support."""
-        if self.use_vllm:
-            raise ValueError(
-                "use_vllm=True is not supported here; pass engine=ServerEngine(…), which samples on vLLM's server "
-                "(docs/grpo.md), or train with verl (docs/raro.md)"
-            )
         if self.padding_free and self.share_prompts:
             raise ValueError("padding_free and share_prompts are two ways to leave tokens out; choose one of them")
         if self.gradient_checkpointing and self.share_prompts:

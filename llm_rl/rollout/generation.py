@@ -132,7 +132,6 @@ class TransformersEngine:
             self._model.train(training)
 
     def _draws(self, params: SamplingParams) -> bool:
-        """Whether transformers draws."""
         return not params.greedy and self.generator is None
 
     @torch.no_grad()

@@ -145,7 +145,6 @@ class RolloutTrainer(BufferedTrainer):
 
     @property
     def _template_arguments(self) -> Mapping[str, Any]:
-        """Arguments of the chat template."""
         known: Any = self.args.chat_template_kwargs or {}
         return known
 
@@ -268,7 +267,6 @@ class RolloutTrainer(BufferedTrainer):
         return {}
 
     def _rewarded_completion(self, sample: Sample) -> Any:
-        """What reward functions see of a completion."""
         return decode_completion(sample, self.processing_class)
 
     def _score_completions(self, samples: Sequence[Sample]) -> Tensor:
@@ -299,7 +297,6 @@ class RolloutTrainer(BufferedTrainer):
         return replace_groups(samples, rewards, self.args.dynamic_sampling_attempts, draw, self.metrics)
 
     def _collate(self, samples: Sequence[Sample]) -> RolloutBatch:
-        """The padded tensors of one micro-batch."""
         return RolloutBatch.collate(samples, self.sampling.pad_token_id, device=self.args.device)
 
     @torch.no_grad()

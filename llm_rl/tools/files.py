@@ -39,7 +39,6 @@ def read_trajectories(path: str | Path) -> list[dict[str, Any]]:
 
 
 def _row(line: str) -> dict[str, Any]:
-    """The row of one line."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -101,7 +101,6 @@ class EpisodeTrainer(RolloutTrainer):
         return known if self.toolbox is None else {**known, "tools": self.toolbox.schemas}
 
     def _check_row(self, row: Any) -> None:
-        """Raises `ValueError` for a row that training or evaluation could not use."""
         super()._check_row(row)
         if self.toolbox is not None and not is_conversation(row["prompt"]):
             raise ValueError(
@@ -111,7 +110,6 @@ class EpisodeTrainer(RolloutTrainer):
 
     @property
     def _talks(self) -> bool:
-        """Whether there are several turns."""
         return self.next_turn is not None or self.toolbox is not None
 
     @property

@@ -51,7 +51,6 @@ def encode_trajectory(
 
 
 def _text_of(message: Mapping[str, Any], call_format: CallFormat) -> str:
-    """A turn of the model with its calls."""
     parts = [message["content"]] if message["content"] else []
     for each in message.get("tool_calls") or []:
         function = each.get("function", each)

@@ -100,7 +100,6 @@ class BufferedTrainer(ExactTrainer):
 
     @property
     def _rows_per_batch(self) -> int:
-        """Rows of data in a batch of one process."""
         raise NotImplementedError(f"{type(self).__name__} has no _rows_per_batch; a subclass says how many there are")
 
     @property
@@ -109,7 +108,6 @@ class BufferedTrainer(ExactTrainer):
         return 1
 
     def _symptoms(self) -> tuple[Symptom, ...]:
-        """What the log is looked through for."""
         return ()
 
     def _make_rollout(self, model: nn.Module, inputs: Any) -> list[Any]:

@@ -153,7 +153,6 @@ def compare_identity(
 
 
 def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments by their names, all else beside them."""
     return {**identity["arguments"], **{name: value for name, value in identity.items() if name != "arguments"}}
 
 

@@ -10,7 +10,6 @@ from llm_rl.training.arguments import part_of
 from llm_rl.vapor.objective import VaporConfig
 
 PreferenceContext = Literal["static", "generated"]
-RewardOn = Literal["verifiable", "completion"]
 
 
 @dataclass
@@ -36,20 +35,13 @@ class VAPORArguments(VaporConfig, RolloutArguments):  # type: ignore[misc]  # no
         default="static",
         metadata={"help": "Responses follow their own text (static) or each generated s_i (generated)."},
     )
-    reward_on: RewardOn = field(
-        default="verifiable", metadata={"help": "Reward functions see s_i (verifiable) or the whole completion."}
-    )
     span_rule: Rule = field(
         default="overlap", metadata={"help": "Tokens of a tagged part: those that overlap it, or containment."}
-    )
-    gradient_shares: bool = field(
-        default=False, metadata={"help": "Log each term's share of the gradient: up to 4 backward passes a log line."}
     )
 
     def __post_init__(self) -> None:
         RolloutArguments.__post_init__(self)
         check_choice("preference_context", self.preference_context, PreferenceContext)
-        check_choice("reward_on", self.reward_on, RewardOn)
         check_choice("span_rule", self.span_rule, Rule)
         for name in ("verifiable_term_split", "preference_term_split"):
             check_tags(name, getattr(self, name))
@@ -60,10 +52,6 @@ class VAPORArguments(VaporConfig, RolloutArguments):  # type: ignore[misc]  # no
                 f"per_device_train_batch_size is {self.per_device_train_batch_size}, which is no multiple of "
                 f"num_generations = {self.num_generations}; a forward pass of VAPOR holds whole groups"
             )
-        if self.gradient_shares and self.shard:
-            raise ValueError("gradient_shares takes more backward passes, which shard does not support; leave it out")
-        if self.gradient_shares and self.logging_strategy != "steps":
-            raise ValueError("gradient_shares needs logging_strategy='steps': shares are taken at the steps that log")
 
     @property
     def uses_reference(self) -> bool:

@@ -1,14 +1,11 @@
-"""What VAPOR logs: value and share of the gradient of each term, failures, preferences."""
-
-from collections.abc import Sequence
+"""What VAPOR logs: the value of each term, failures, preferences."""
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from llm_rl.core import MAX_LOG_RATIO, MetricAccumulator, approx_kl, masked_mean, masked_sum
-from llm_rl.training.processes import mean_over_processes
 from llm_rl.training.symptoms import Symptom, everywhere
-from llm_rl.vapor.objective import VaporBatch, VaporLoss, VaporTerms
+from llm_rl.vapor.objective import VaporBatch, VaporTerms
 from llm_rl.vapor.ratios import PreferencePair, preference_margin
 
 NOTHING_FOUND = Symptom(
@@ -70,60 +67,3 @@ def record_preferences(metrics: MetricAccumulator, pair: PreferencePair) -> None
     metrics.add_ratio("preference_margin", margin.sum(), found.sum())
     metrics.add_ratio("preference_accuracy", (margin > 0).sum(), found.sum())
     metrics.add_ratio("preference_failure_frac", (~found).sum(), found.numel())
-
-
-class GradientShares:
-    """The gradient of each term of the loss, added up over the micro-batches of an optimizer step.
-
-    The surrogate is a function of the log-probabilities of completions and of pairs; its gradient is the sum of what
-    goes through the first ("verifiable") and what goes through the second ("preference").
-
-    Args:
-        parameters: The parameters that are trained.
-    """
-
-    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
-        self._parameters = list(parameters)
-        self._sums: dict[str, list[Tensor | None]] = {}
-
-    def add(self, loss: VaporLoss, batch: VaporBatch, kl_weight: float, pref_loss_weight: float) -> None:
-        """Adds a micro-batch's share, before its backward pass.
-
-        Args:
-            loss: The micro-batch's share of the loss.
-            batch: Whose log-probabilities the loss was made from.
-            kl_weight: w₁.
-            pref_loss_weight: Weight of the direct preference term.
-        """
-        completions, pairs = [batch.logprobs], [batch.pair.chosen, batch.pair.rejected]
-        self._add("verifiable", -loss.surrogate, completions)
-        self._add("preference", -loss.surrogate, pairs)
-        self._add("kl", kl_weight * loss.kl, completions)
-        self._add("preference_loss", pref_loss_weight * loss.preference, pairs)
-
-    def _add(self, name: str, term: Tensor, through: Sequence[Tensor]) -> None:
-        sums = self._sums.setdefault(name, [None] * len(self._parameters))
-        if not (term.requires_grad and all(tensor.requires_grad for tensor in through)):
-            return
-        outer = torch.autograd.grad(term, through, retain_graph=True, materialize_grads=True)
-        if not any(bool(gradient.any()) for gradient in outer):
-            return
-        inner = torch.autograd.grad(through, self._parameters, outer, retain_graph=True, allow_unused=True)
-        for index, gradient in enumerate(inner):
-            before = sums[index]
-            sums[index] = gradient if before is None or gradient is None else before + gradient
-
-    def record(self, metrics: MetricAccumulator, processes: int) -> None:
-        """Adds "gradient_share/<term>", its norm over the sum of all terms' norms, and starts anew; a collective call.
-
-        Args:
-            metrics: The accumulator to add to; nothing is added where every gradient is 0.
-            processes: Number of processes.
-        """
-        norms = {}
-        for name, sums in self._sums.items():
-            means = mean_over_processes(sums, self._parameters) if processes > 1 else sums
-            norms[name] = sum(float(mean.double().square().sum()) for mean in means if mean is not None) ** 0.5
-        self._sums = {}
-        for name, norm in norms.items():
-            metrics.add_ratio(f"gradient_share/{name}", norm, sum(norms.values()))

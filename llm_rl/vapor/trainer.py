@@ -24,7 +24,7 @@ from llm_rl.vapor.batches import (
     find_part,
     preference_pair,
 )
-from llm_rl.vapor.monitors import NOTHING_FOUND, GradientShares, record_preferences, record_vapor
+from llm_rl.vapor.monitors import NOTHING_FOUND, record_preferences, record_vapor
 from llm_rl.vapor.objective import VaporCounts, vapor_loss, vapor_terms
 from llm_rl.vapor.ratios import span_mask, vapor_advantage
 
@@ -44,11 +44,6 @@ class VAPORTrainer(RolloutTrainer):
     shards = True
     reference: ReferenceModel
     record_classes = (RolloutBatch, VaporRolloutBatch)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        self._shares = GradientShares(parameters)
 
     # A roll-out
 
@@ -73,15 +68,13 @@ class VAPORTrainer(RolloutTrainer):
         found = [index for index, sample in enumerate(samples) if sample.span is not None]
         rewards = torch.full((len(samples), len(self.rewards.names)), torch.nan, dtype=torch.float64)
         if found:
-            rewarded = [samples[index] for index in found]
-            if self.args.reward_on == "verifiable":
-                rewarded = [replace(part, completion_ids=part.completion_ids[slice(*part.span)]) for part in rewarded]
-            rewards[found] = super()._compute_rewards_per_func(rewarded)
+            parts = [samples[index] for index in found]
+            rewards[found] = super()._compute_rewards_per_func(
+                [replace(part, completion_ids=part.completion_ids[slice(*part.span)]) for part in parts]
+            )
         return rewards
 
     def _rewarded_completion(self, sample: Any) -> Any:
-        if self.args.reward_on == "completion":
-            return super()._rewarded_completion(sample)
         return [{"role": "assistant", "content": sample.text}] if is_conversation(sample.row["prompt"]) else sample.text
 
     def _record_samples(self, metrics: MetricAccumulator, samples: Sequence[Any], per_function: Tensor) -> None:
@@ -162,15 +155,7 @@ class VAPORTrainer(RolloutTrainer):
         record_preferences(self.metrics, batch.pair)
         if inputs.sampling_per_token_logps is not None:
             record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.completion_mask)
-        if self.args.gradient_shares and self._is_logging_step():
-            self._shares.add(loss, batch, config.kl_weight, config.pref_loss_weight)
-            if self.accelerator.sync_gradients:
-                self._shares.record(self.metrics, self.args.world_size)
         return loss.loss
-
-    def _is_logging_step(self) -> bool:
-        step = self.state.global_step + 1
-        return step % self.state.logging_steps == 0 or (step == 1 and self.args.logging_first_step)
 
     # Evaluation
 

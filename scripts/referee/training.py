@@ -271,7 +271,6 @@ class ObjectiveTrainer(BufferedTrainer):
         return [Sampled(completions, rewards, used, updates, problems.mask_id)]
 
     def _train_on_buffer(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
-        """One update on a fresh or a kept roll-out."""
         (sampled,) = self._buffered_inputs
         copies, old, reference = sampled.updates[self._step]
         advantages = self.objective.advantages(sampled.rewards).float()

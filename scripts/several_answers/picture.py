@@ -107,7 +107,6 @@ def _row(title: str, problems: PuzzleBatch, record: Decode, struck: Struck) -> s
 
 
 def _lines(left: int) -> str:
-    """The ruling of a board."""
     shape, paths = geometry(6), []
     for at in range(7):
         for vertical, box in ((True, shape.box_columns), (False, shape.box_rows)):

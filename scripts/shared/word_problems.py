@@ -172,7 +172,6 @@ def draw_problem(
 
 
 def _choices(value: int, sizes: Sizes) -> dict[Action, list[int]]:
-    """The numbers that each action can have."""
     number, count = sizes.largest_number, sizes.largest_count
     choices: dict[Action, list[int]] = {
         "add": list(range(2, min(number, count - value) + 1)),

@@ -1,11 +1,12 @@
 """Hooks of mkdocs: pages of the public names and of the formulas, and links to files that are no part of the site.
 
-The public names of each package are listed in its `_HOMES`, with the modules that they live in. The functions that
+The public names of each package are listed in its stub, with the modules that they live in. The functions that
 `sources.md` names beside a formula have a page too, and there the names become links. Both are made when the site is
 built, so that they cannot be out of date. A link from a page to a file of the repository, which has its place on a code
 host but none on the site, becomes the file's path. TeX becomes MathML, which a browser sets by itself.
 """
 
+import ast
 import re
 from html import unescape
 from importlib import import_module
@@ -38,9 +39,10 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def homes(module: ModuleType) -> dict[str, str]:
-    """The public names of a package, each with the module that it lives in."""
-    own = {name: getattr(module, name).__module__ for name in module.__all__ if name not in module._HOMES}
-    return own | module._HOMES
+    """The public names of a package, each with the module that it lives in, as its stub says."""
+    stub = ast.parse(Path(module.__path__[0], "__init__.pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    return {each.name: f"{module.__name__}.{node.module}" for node in imports for each in node.names}
 
 
 def api_page(package: str) -> str:

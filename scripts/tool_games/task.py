@@ -29,7 +29,7 @@ TEMPLATE = (
 )
 SAID = (
     "Refused: row 1, column 2 is given by the puzzle and stays 3. box 1 already holds 4. digit must be from 1 to 4, "
-    "got is empty already; again erase it wrong. No turn is left. The game is over. You gave up."
+    "got is empty already; again erase it wrong. nothing to undo. No turn is left. The game is over. You gave up."
 )
 """Replies that the ladder's own games do not hold."""
 CALL_TOKENS = len(PARAMETERS["place"]) + 4

@@ -7,7 +7,7 @@ from typing import Any
 from transformers import AutoModelForMaskedLM
 
 from dllm_rl.decoding import Decoding
-from sudoku_dllm.labels.report import Outcomes, column
+from sudoku_dllm.labels.report import DEFINITE_FIRST, Outcomes, a_step, column
 from sudoku_dllm.run_page.page import Replay, Table
 from sudoku_dllm.run_page.replays import chosen, replays_of
 from sudoku_dllm.trials.arguments import BASE
@@ -37,38 +37,28 @@ def _tables(outcomes: Outcomes, name: str) -> list[Table]:
     """Solved by tokens a step, and the differences, on one test set."""
     script = outcomes.setting.script
     how, steps = script.strategies[0], script.eval_tokens
-    solved = [
-        [
-            arm,
-            *(share(outcomes.rate(arm, column((name, how, k)))) for k in steps),
-            percent(outcomes.rate(arm, outcomes.order(name)).mean),
-        ]
-        for arm in outcomes.arms
-    ]
-    head = ["arm", *(f"{k} token{'s' * (k > 1)} a step" for k in steps), "greedy_definite"]
+    solved, leads = [], []
+    for arm in outcomes.arms:
+        rates = [share(outcomes.rate(arm, column((name, how, k)))) for k in steps]
+        solved.append([arm, *rates, percent(outcomes.rate(arm, outcomes.order(name)).mean)])
+    for arm in outcomes.others:
+        by = [points(outcomes.difference(outcomes.leader, arm, column((name, how, k)))) for k in steps]
+        leads.append([f"{outcomes.leader} − {arm}", *by])
+    head = ["arm", *(a_step(k) for k in steps), DEFINITE_FIRST]
     note = (
         f"Per cent of {len(outcomes.setting.tests[name]):,} puzzles, ± 95 % over puzzles and, with several seeds, over "
-        f"seeds; decoded by {how}. greedy_definite is the share of states whose surest cell is definite; in random "
-        f"order it is {100 * outcomes.floors[name]:.1f}."
+        f"seeds; decoded by {how}. {DEFINITE_FIRST.capitalize()} is the share of states whose surest cell is definite; "
+        f"in random order it is {100 * outcomes.floors[name]:.1f}."
     )
     tables = [Table(f"{name}: solved", head, solved, note)]
-    if outcomes.others:
-        rows = [
-            [
-                f"{outcomes.leader} − {arm}",
-                *(points(outcomes.difference(outcomes.leader, arm, column((name, how, k)))) for k in steps),
-            ]
-            for arm in outcomes.others
-        ]
-        tables.append(Table(f"{name}: differences in points", head[:-1], rows))
-    return tables
+    return [*tables, Table(f"{name}: differences in points", head[:-1], leads)] if leads else tables
 
 
 def _replays(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> list[Replay]:
-    """Decodes of the last arm with its first seed: of puzzles that it solves, and of some that it fails."""
+    """Decodes of the best arm with its first seed: of puzzles that it solves, and of some that it fails."""
     setting = outcomes.setting
-    job = next(job for job in jobs if job.arm == jobs[-1].arm)
     name, strategy, k = key = outcomes.leading(next(iter(setting.tests)))
+    job = next(job for job in jobs if job.arm == outcomes.best(column(key)))
     rows = chosen(outcomes.outcomes[job][column(key)].tolist())
     folder = setting.script.model if job.arm == BASE else job.folder(run) / MODEL
     model: Any = AutoModelForMaskedLM.from_pretrained(folder).eval()

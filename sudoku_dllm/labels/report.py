@@ -9,14 +9,14 @@ import numpy as np
 
 from dllm_rl.decoding.evaluation import half_width
 from llm_rl.training.reports import load_pandas, load_pyplot
-from llm_rl.training.storage import save_figure
 from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.recipe import RecipeTrial
 from sudoku_dllm.trials.record import Records
+from sudoku_dllm.trials.reporting import save_drawing
 from sudoku_dllm.trials.results import Name, Results
-from sudoku_dllm.trials.words import fewest, half_widths, percent, points, text_table
+from sudoku_dllm.trials.words import fewest, percent, points, text_table
 from sudoku_env.order import random_order_floor
 
 SECONDS_A_PASS = 4e-9
@@ -35,6 +35,13 @@ THIN = {"lw": 1, "ecolor": "#404040"}
 Key = tuple[str, str, int]
 """A set of puzzles, a strategy, tokens a step."""
 WHOLE = "whole_passes"
+DEFINITE_FIRST = "definite cells first"
+"""What tables call `greedy_definite`."""
+
+
+def a_step(k: int) -> str:
+    """So many tokens a step, in words."""
+    return f"{k} token{'s' * (k > 1)} a step"
 
 
 def column(key: Key, outcome: str = "solved") -> str:
@@ -185,7 +192,7 @@ def closing_text(outcomes: Outcomes) -> str:
                 for k in script.eval_tokens
             ]
             order = points(outcomes.difference(leader, other, outcomes.order(name)))
-            parts.append(f"  {other.ljust(width)}  " + "   ".join(each) + f"   greedy_definite {order}")
+            parts.append(f"  {other.ljust(width)}  " + "   ".join(each) + f"   {DEFINITE_FIRST} {order}")
         if len(script.eval_tokens) > 1 and others:
             parts.append(_passes_text(outcomes, name, "sft" if "sft" in others else others[0]))
         parts.append("")
@@ -197,13 +204,13 @@ def _solved_text(outcomes: Outcomes, name: str, how: str) -> str:
     count = len(outcomes.setting.tests[name])
     head = [f"{k} token{'s' * (k > 1)}" for k in script.eval_tokens]
     seconds = "CPU s" if outcomes.setting.args.use_cpu else "seconds"
-    rows = [["", *head, seconds, "greedy_definite"]]
+    rows = [["", *head, seconds, DEFINITE_FIRST]]
     shown: list[Name] = [*(column((name, how, k)) for k in script.eval_tokens), outcomes.order(name)]
     for arm in outcomes.arms:
         *rates, order = (percent(outcomes.rate(arm, one).mean) for one in shown)
         spent = outcomes.spent(arm, use_cpu=outcomes.setting.args.use_cpu)
         rows.append([arm, *rates, f"{spent:.0f}", order])
-    heads, *lines = text_table([14, *[10] * len(head), 10, 16], rows)
+    heads, *lines = text_table([14, *[10] * len(head), 10, 22], rows)
     title = f"{name}: per cent of {count:,} puzzles solved, decoded by {how} at so many tokens a step"
     heads += f" (random order {100 * outcomes.floors[name]:.1f})"
     return "\n".join([title, heads, *lines]) + "\n"
@@ -212,9 +219,7 @@ def _solved_text(outcomes: Outcomes, name: str, how: str) -> str:
 def _passes_text(outcomes: Outcomes, name: str, reference: str) -> str:
     k = min(outcomes.setting.script.eval_tokens)
     words = [f"{arm} {outcomes.passes_for(arm, reference, name)}" for arm in outcomes.arms]
-    return (
-        f"  forward passes a puzzle for what {reference} solves at {k} token{'s' * (k > 1)} a step: {', '.join(words)}"
-    )
+    return f"  forward passes a puzzle for what {reference} solves at {a_step(k)}: {', '.join(words)}"
 
 
 def draw(outcomes: Outcomes, path: Path) -> None:
@@ -236,18 +241,13 @@ def draw(outcomes: Outcomes, path: Path) -> None:
             found = [outcomes.rate(arm, column((name, how, k))) for k in script.eval_tokens]
             x = np.arange(len(found)) + (place - (len(outcomes.arms) - 1) / 2) * width
             heights = [100 * each.mean for each in found]
-            half = [half_widths(each)[0] for each in found]
+            half = 100 * np.array([each.bar() for each in found]).T
             axis.bar(x, heights, width * 0.92, yerr=half, color=COLORS[arm], label=TITLES[arm], error_kw=THIN)
-            for one, height, above in zip(x, heights, half, strict=True):
+            for one, height, above in zip(x, heights, half[1], strict=True):
                 axis.annotate(f"{height:.0f}", (one, height + above), ha="center", va="bottom", fontsize=8)
         count = len(outcomes.setting.tests[name])
-        axis.set_xticks(
-            range(len(script.eval_tokens)), [f"{k} token{'s' * (k > 1)} a step" for k in script.eval_tokens]
-        )
+        axis.set_xticks(range(len(script.eval_tokens)), map(a_step, script.eval_tokens))
         axis.set_title(f"{name} ({count:,} puzzles)")
         axis.spines[["top", "right"]].set_visible(False)
     axes[0, 0].set_ylabel("puzzles solved (%)")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    save_figure(figure, path)
-    plt.close(figure)
+    save_drawing(figure, axes[0, 0], path)

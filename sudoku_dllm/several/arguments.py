@@ -88,8 +88,7 @@ class RecipeArguments(BudgetedArguments):
     """Judged decisions: of each state many are drawn from one pass and judged, and a right one is taken."""
 
     max_steps: int = field(
-        default=800,
-        metadata={"help": "Updates of judged decisions; each other arm takes as many as cost as much."},
+        default=800, metadata={"help": "Updates of judged decisions; each other arm takes as many as cost as much."}
     )
     per_device_train_batch_size: int = field(default=32, metadata={"help": "Boards of a roll-out."})
     num_generations: int = field(default=1, metadata={"help": "G: decisions are compared, not trajectories."})

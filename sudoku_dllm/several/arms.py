@@ -75,7 +75,8 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
         args.on_error, args.tokens_per_step, args.reduction, args.judged_weight = "guard", script.size**2, "sum", 0.0
         args.num_mini_batches = 3  # about one for each pass
         if arm == "kept":
-            args.kept_weight, args.judged_draws = 1.0, args.judged_draws // 2
+            args.kept_weight = 1.0
+            args.judged_draws = args.judged_draws // 2
         else:
             args.ce_weight, args.ce_target = 1.0, "own"
     return UnmaskTrainer(model, args, setting.filled(boards), setting.task)

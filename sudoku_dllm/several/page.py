@@ -47,14 +47,10 @@ def _tables(outcomes: Outcomes) -> list[Table]:
         tables.append(Table(title.capitalize(), ["arm", *columns], rows, note))
     head = ["", *_columns(script.eval_tokens)]
     for leader in outcomes.leaders:
-        rows = [
-            [
-                f"{TITLES[leader]} − {TITLES[arm]}",
-                *(points(outcomes.difference(leader, arm, valid(k))) for k in script.eval_tokens),
-            ]
-            for arm in outcomes.arms
-            if arm != leader
-        ]
+        rows = []
+        for arm in (arm for arm in outcomes.arms if arm != leader):
+            by = [points(outcomes.difference(leader, arm, valid(k))) for k in script.eval_tokens]
+            rows.append([f"{TITLES[leader]} − {TITLES[arm]}", *by])
         tables.append(Table("Differences in points, no check at decoding", head, rows))
     return tables
 
@@ -66,7 +62,7 @@ def _columns(cells: Sequence[int]) -> list[str]:
 def _replays(outcomes: Outcomes, setting: Setting, run: Path, jobs: Sequence[Job]) -> list[Replay]:
     """Decodes of the best arm without a check, valid ones and some that are not, and of the start with the solver."""
     k = outcomes.leading_cells
-    best = max(outcomes.arms, key=lambda arm: outcomes.mean_of(arm, valid(k)))
+    best = outcomes.best(valid(k))
     filled = setting.filled(setting.test_boards()[: 10 * COUNT])
 
     def replayed(arm: str, how: Decoding, rows: Sequence[int], told: str) -> list[Replay]:

@@ -1,5 +1,6 @@
 """What the comparison prints and draws: the plan, the tables, comparisons, one picture."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,14 +9,14 @@ import numpy as np
 
 from dllm_rl.decoding.settings import NamedCheck
 from llm_rl.training.reports import load_pandas, load_pyplot
-from llm_rl.training.storage import save_figure
 from sudoku_dllm.several.arguments import AFTER_LABEL, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.judging import cells_of, way
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.recipe import RecipeTrial
 from sudoku_dllm.trials.record import Records
+from sudoku_dllm.trials.reporting import save_drawing
 from sudoku_dllm.trials.results import Results
-from sudoku_dllm.trials.words import half_widths, percent, points, text_table
+from sudoku_dllm.trials.words import percent, points, text_table
 
 LOOKS = {
     "base": ("start", "#8a8a8a"),
@@ -185,8 +186,7 @@ def screen(outcomes: Outcomes) -> str:
     table = text_table([width, *[7] * len(free), 12, 13], [head, *rows])
 
     # What it shows: the best training, and that a check at decoding needs none.
-    base, *trained = arms
-    best = max(trained, key=lambda arm: outcomes.mean_of(arm, valid(at)), default=base)
+    base, best = arms[0], outcomes.best(valid(at))
     other = "sft" if "sft" in arms and best != "sft" else base
     lead = points(outcomes.difference(best, other, valid(at)))
     alone, needed = percent(outcomes.mean_of(base, rules)), f"{outcomes.mean_of(base, passes):.1f}"
@@ -278,14 +278,15 @@ def draw(outcomes: Outcomes, path: Path, looks: Mapping[str, tuple[str, str]] = 
     figure, row = plt.subplots(1, len(guards), figsize=(1 + 5 * len(guards), 4.6), squeeze=False, layout="constrained")
     for axis, guard in zip(row[0], guards, strict=True):
         cells, in_passes = cells_of(script, guard), guard == "completable"
-        name, scale = ("passes", 1) if in_passes else ("valid", 100)
-        for arm in outcomes.judged_by(guard):
+        name, scale, most = ("passes", 1, math.inf) if in_passes else ("valid", 100, 1.0)
+        arms = outcomes.judged_by(guard)
+        for aside, arm in zip(2 ** np.linspace(-0.12, 0.12, len(arms)), arms, strict=True):  # bars side by side
             label, color = looks[arm]
             found = [outcomes.rate(arm, f"{way(k, guard)}/{name}") for k in cells]
             axis.errorbar(
-                cells,
+                aside * np.array(cells),
                 [scale * each.mean for each in found],
-                yerr=[scale / 100 * half_widths(each)[0] for each in found],
+                yerr=scale * np.array([each.bar(most) for each in found]).T,
                 color=color,
                 linewidth=2.4 if arm in outcomes.leaders else 1.4,
                 marker="o",
@@ -302,8 +303,4 @@ def draw(outcomes: Outcomes, path: Path, looks: Mapping[str, tuple[str, str]] = 
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.25)
         axis.set_ylabel("forward passes, all grids being valid" if in_passes else valid_of)
-    figure.legend(
-        *row[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9
-    )
-    save_figure(figure, path)
-    plt.close(figure)
+    save_drawing(figure, row[0, 0], path)

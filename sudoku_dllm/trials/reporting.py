@@ -1,13 +1,15 @@
 """What the reports of comparisons have in common."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from llm_rl.training.logs import read_json_lines
 from llm_rl.training.output_folder import RECORD
-from llm_rl.training.storage import write_text_whole
+from llm_rl.training.reports import load_pyplot
+from llm_rl.training.storage import save_figure, write_text_whole
 from sudoku_dllm.machine import machine, versions
 from sudoku_dllm.run_page import PAGE, Page, Replay, Table, loss_curve
 from sudoku_dllm.trials.arguments import BASE, SOURCE
@@ -19,6 +21,16 @@ from sudoku_dllm.trials.training import METRICS
 def write_table(table: Any, path: Path) -> None:
     """Write a pandas table as CSV, whole or not at all."""
     write_text_whole(path, table.to_csv(index=False, float_format="%.6g"))
+
+
+def save_drawing(figure: Any, axis: Any, path: Path) -> None:
+    """Save a figure with the legend of an axis below it, in as few rows as have room, and close it."""
+    handles, labels = axis.get_legend_handles_labels()
+    rows = math.ceil(sum(0.7 + 0.07 * len(label) for label in labels) / figure.get_figwidth())  # inches at 9 points
+    columns = math.ceil(len(labels) / rows)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+    save_figure(figure, path)
+    load_pyplot().close(figure)
 
 
 def watched(run: Path, jobs: Sequence[Job]) -> str:

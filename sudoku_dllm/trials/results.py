@@ -117,6 +117,10 @@ class Results:
             rows = dict.fromkeys(seeds, *rows.values())
         return np.stack([rows[seed][name] for seed in (rows if seeds is None else seeds)]).astype(float)
 
+    def best(self, name: str) -> str:
+        """The trained arm with the highest mean of an outcome; the base where none is trained."""
+        return max(self.arms, key=lambda arm: (arm != BASE, self.column(arm, name).mean()))
+
     def rate(self, arm: str, name: Name) -> Estimate:
         """The mean of an outcome with its intervals."""
         return estimate(self.column(arm, name))

@@ -40,6 +40,10 @@ class Estimate:
         """Whether both intervals lie on one side of zero; false with one seed."""
         return self.seeds is not None and all(low > 0 or high < 0 for low, high in (self.puzzles, self.seeds))
 
+    def bar(self, most: float = 1.0) -> tuple[float, float]:
+        """How far the interval over puzzles goes below and above the mean, within 0 and `most`."""
+        return self.mean - max(self.puzzles[0], 0.0), min(self.puzzles[1], most) - self.mean
+
 
 def estimate(values: NDArray[np.floating | np.bool_]) -> Estimate:
     """Mean and intervals of outcomes; of their difference for a paired comparison.

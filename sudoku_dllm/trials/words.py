@@ -16,11 +16,6 @@ def signed(difference: float) -> str:
     return f"{100 * difference:+.1f}"
 
 
-def half_widths(found: Estimate) -> list[float]:
-    """Half of the interval over puzzles and, where known, of that over seeds."""
-    return [50 * (each[1] - each[0]) for each in (found.puzzles, found.seeds) if each is not None]
-
-
 def share(found: Estimate) -> str:
     """A share with half of its intervals: 62.1 ± 1.8 / ± 3.0."""
     return f"{100 * found.mean:.1f} {_plus_minus(found)}"
@@ -32,7 +27,8 @@ def points(found: Estimate) -> str:
 
 
 def _plus_minus(found: Estimate) -> str:
-    return " / ".join(f"± {half:.1f}" for half in half_widths(found))
+    """Half of the interval over puzzles and, where known, of that over seeds."""
+    return " / ".join(f"± {50 * (each[1] - each[0]):.1f}" for each in (found.puzzles, found.seeds) if each is not None)
 
 
 def interval(ends: tuple[float, float] | None) -> str:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sudoku_env.answers import Answers
 from sudoku_env.board import Board, cell_name, geometry, size_of
-from sudoku_env.chat.moves import PARAMETERS, Move
+from sudoku_env.chat.moves import Move
 from sudoku_env.errors import MoveError
 from sudoku_env.explanation import Step, iterate_steps, unit_name
 from sudoku_env.logic import RULE_GROUPS, definite_cells, rule_index
@@ -55,6 +55,7 @@ class Game:
     board: Board = field(init=False)
     credited: NDArray[np.bool_] = field(init=False)
     told: set[tuple[int, int]] = field(init=False, default_factory=set)
+    _changes: list[tuple[int, int, bool]] = field(init=False, default_factory=list)  # cell, digit and credit before
 
     def __post_init__(self) -> None:
         self.board = self.puzzle.copy()
@@ -76,6 +77,11 @@ class Game:
         """Whether the board is the solution."""
         return bool((self.board == self.solution).all())
 
+    @property
+    def dead_end(self) -> bool:
+        """Whether the digits on the board leave no solution."""
+        return bool(((self.board > 0) & (self.board != self.solution)).any())
+
     def place(self, row: int, column: int, digit: int) -> str:
         """Write a digit, also over one of the player's own.
 
@@ -92,9 +98,7 @@ class Game:
                     raise MoveError(
                         f"{unit_name(int(unit), self.size)} already holds {digit} ({cell_name(int(other), self.size)})"
                     )
-        self.credited[cell] = self._follows(cell, digit)
-        self.board[cell] = digit
-        self._solve()
+        self._write(cell, digit, self._follows(cell, digit))
         return f"{cell_name(cell, self.size).capitalize()} is now {digit}."
 
     def erase(self, row: int, column: int) -> str:
@@ -106,9 +110,21 @@ class Game:
         cell = self._own_cell(row, column)
         if not self.board[cell]:
             raise MoveError(f"{cell_name(cell, self.size)} is empty already")
-        self.board[cell], self.credited[cell] = 0, False
-        self._solve()
+        self._write(cell, 0, False)
         return f"{cell_name(cell, self.size).capitalize()} is empty again."
+
+    def undo(self) -> str:
+        """Take back the last change that still stands, of `place` or `erase`; the next call that before it.
+
+        Raises:
+            MoveError: None stands.
+        """
+        if not self._changes:
+            raise MoveError("nothing is left to undo")
+        cell, digit, credited = self._changes.pop()
+        self._write(cell, digit, credited)
+        self._changes.pop()  # undoing is no change
+        return f"{cell_name(cell, self.size).capitalize()} is {digit or 'empty'} again."
 
     def hint(self) -> Hint:
         """The ladder's next step: the easiest that places a digit, or eliminates what no hint has eliminated yet.
@@ -134,6 +150,12 @@ class Game:
                 return step
         return None
 
+    def _write(self, cell: int, digit: int, credited: bool) -> None:
+        """Change a cell, with a note for `undo`."""
+        self._changes.append((cell, int(self.board[cell]), bool(self.credited[cell])))
+        self.board[cell], self.credited[cell] = digit, credited
+        self._solve()
+
     def _solve(self) -> None:
         """Bring the solution up to date after a change of the board."""
         if self.answers == "any":
@@ -156,11 +178,7 @@ class Game:
         """Whether a digit is right and definite now; none is once a digit is wrong."""
         before = self.board.copy()
         before[cell] = 0
-        if self.answers == "any":
-            wrong = not completable(before[None])[0]
-        else:
-            wrong = ((before > 0) & (before != self.solution)).any()
-        return bool(not wrong and definite_cells(before, self.rule)[cell] == digit)
+        return bool(completable(before[None])[0] and definite_cells(before, self.rule)[cell] == digit)
 
 
 def closest_solution(puzzle: Board, board: Board) -> Board:
@@ -194,8 +212,7 @@ def play(game: Game, move: Move) -> tuple[str, Hint | None]:
         return f"Hint (grade {hint.grade}): {hint.text}", hint
     if move.name == "give_up":
         return "You gave up.", None
-    arguments = dict(zip(PARAMETERS[move.name], move.numbers, strict=True))
-    return (game.place if move.name == "place" else game.erase)(**arguments), None
+    return getattr(game, move.name)(*move.numbers), None
 
 
 def hint_grade(rule: str) -> int:
@@ -218,6 +235,11 @@ def cells_value(game: Game) -> float:
     return float((game.board == game.solution)[game.puzzle == 0].mean())
 
 
+def completable_value(game: Game) -> float:
+    """The share of the puzzle's blanks that are filled, while the digits leave a solution; then 0.0."""
+    return 0.0 if game.dead_end else float((game.board > 0)[game.puzzle == 0].mean())
+
+
 def definite_value(game: Game) -> float:
     """The share of the puzzle's blanks whose right digit was definite when it was placed."""
     return float(game.credited[game.puzzle == 0].mean())
@@ -226,5 +248,6 @@ def definite_value(game: Game) -> float:
 VALUES: dict[str, Callable[[Game], float]] = {
     "solved": solved_value,
     "cells": cells_value,
+    "completable": completable_value,
     "definite": definite_value,
 }

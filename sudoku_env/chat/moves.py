@@ -10,6 +10,7 @@ from sudoku_env.errors import MoveError
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "place": ("row", "column", "digit"),
     "erase": ("row", "column"),
+    "undo": (),
     "hint": (),
     "give_up": (),
 }
@@ -63,6 +64,14 @@ class GameTools:
             What has changed, or why nothing can be taken back there.
         """
         return self._called(Move("erase", (row, column)))
+
+    def undo(self) -> str:
+        """Take back the last change of the board that still stands, whether a digit was written or erased.
+
+        Returns:
+            What the cell holds again, or that nothing is left to undo.
+        """
+        return self._called(Move("undo"))
 
     def hint(self) -> str:
         """Ask for the next step by logic. A hint costs points, the more the harder the step is.

@@ -52,9 +52,9 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
     ## Action Space
 
     `Text`: what the player writes. The last line that is not empty is the move, what stands above it is free:
-    `place ROW COLUMN DIGIT` (all from 1), `erase ROW COLUMN`, `hint` or `give_up`. The same moves are the methods
-    `place`, `erase`, `hint` and `give_up`, typed and described for tool calling; they return the reply, and
-    `score`, `over` and `info()` say the rest.
+    `place ROW COLUMN DIGIT` (all from 1), `erase ROW COLUMN`, `undo`, `hint` or `give_up`. The same moves are the
+    methods `place`, `erase`, `undo`, `hint` and `give_up`, typed and described for tool calling; they return the
+    reply, and `score`, `over` and `info()` say the rest.
 
     ## Observation Space
 
@@ -63,7 +63,8 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
 
     A message without a move, a move out of range, on a given, or that puts a digit where a unit holds it already, is
     refused: the reply says why, the board stays as it was, the turn is spent. A digit that only differs from the
-    solution (with `answers="any"`: that leaves none) is accepted without a word, so digits cannot be tried one by one.
+    solution (with `answers="any"`: that leaves none) is accepted without a word, so digits cannot be tried one by one;
+    with `tell_dead_ends=True` the reply says that it leaves none.
 
     ## Hints
 
@@ -79,6 +80,8 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
 
     - `reward="solved"` (default): 1 for the turn that solves the grid, 0 for any other;
     - `reward="cells"`: the share of the puzzle's blanks that hold the right digit;
+    - `reward="completable"`: the share of them that are filled, and 0 while the digits leave no solution, so the turn
+      that loses the last one gives back all that was earned, and the turn that takes it back earns it again;
     - `reward="definite"`: the share of them whose right digit was definite when it was placed, by `rule` (singles if
       there is none), and no digit on the board wrong. With `answers="any"` a digit that leaves a solution is right, and
       it was definite if it stands in every one; a digit that was chosen among several earns nothing.
@@ -90,8 +93,9 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
     `info` holds, after `reset` and `step` alike: `puzzle` and `board`, uint8 `(n²,)`, new arrays; `size`, `clues`,
     `rule`, `seed`, with which `generate(1, size=…, clues=…, rule=…, seed=…)` makes the puzzle, or with
     `answers="any"` `generate(1, size=…, answers="any", seed=…)` and the `clues` of the arguments (the seed is None for
-    a puzzle from the options); `turns`; `solved`; `illegal`, whether the last move was refused; `hints` and
-    `hint_costs` so far. `env.unwrapped.solution` is for teachers and tests.
+    a puzzle from the options); `turns`; `solved`; `dead_end`, whether the digits leave no solution; `illegal`, whether
+    the last move was refused; `unparsed`, how many messages so far were no move; `hints` and `hint_costs` so far.
+    `env.unwrapped.solution` is for teachers and tests.
 
     ## Arguments
 
@@ -101,8 +105,8 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
     - `answers`: `"one"`; or `"any"`: the puzzle may have several solutions, each of which is right, and the default of
       `clues` is `FEW_CLUES[size]`. Then `rule` only says by what a digit is definite; None: "backbone".
     - `rules`: `TextRules`, or in their place the arguments: `reward` (default `"solved"`), `hint_cost` (default 1.0),
-      `max_turns` (default 2n²), `max_characters` (default 4096), longest message that is read, and `show_board`
-      (default True).
+      `max_turns` (default 2n²), `max_characters` (default 4096), longest message that is read, `show_board` (default
+      True) and `tell_dead_ends` (default False).
     - `tools`: Whether the first observation tells of tools in place of written moves.
     - `render_mode`: `"ansi"` (the board as text) or none.
 
@@ -179,7 +183,7 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
         self._opening = opening(self._game.puzzle, self.max_turns, tools=self.tools, answers=self.answers)
         self._log = {"puzzle": to_string(self._game.puzzle), "moves": [], "replies": [], "rewards": []}
         self._illegal, self._gave_up = False, False
-        self._hints, self._hint_costs = 0, 0.0
+        self._unparsed, self._hints, self._hint_costs = 0, 0, 0.0
         return self._opening, self.info()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -261,7 +265,9 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
             "seed": self.seed,
             "turns": self.turns,
             "solved": game.solved,
+            "dead_end": game.dead_end,
             "illegal": self._illegal,
+            "unparsed": self._unparsed,
             "hints": self._hints,
             "hint_costs": self._hint_costs,
         }
@@ -289,9 +295,9 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
     def _turn(self, message: str) -> str:
         """Read a message, play its move, and note both with the reply and the reward."""
         game, value = self._playing(), VALUES[self.rules.reward]
-        before, cost = value(game), 0.0
+        before, was_dead, cost = value(game), game.dead_end, 0.0
         message = message[: self.rules.max_characters + 1]
-        self._illegal = False
+        self._illegal, move = False, None
         try:
             move = self._read(message)
             reply, hint = play(game, move)
@@ -302,7 +308,10 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
                 self._hint_costs += cost
         except MoveError as error:
             self._illegal = True
+            self._unparsed += move is None
             reply = f"Refused: {error}."
+        if self.rules.tell_dead_ends and game.dead_end and not was_dead:
+            reply += " Now no solution is left."
         self._log["moves"].append(message)
         self._log["rewards"].append(value(game) - before - cost)
         reply = self._with_ending(reply)

@@ -26,8 +26,8 @@ _BY_TEXT = (
     "A hint is the next step by logic, and costs points."
 )
 _BY_TOOLS = (
-    "You play by calling tools, at most {turns} calls: place writes a digit, erase takes back one of yours, hint tells "
-    "the next step by logic and costs points, give_up ends the game."
+    "You play by calling tools, at most {turns} calls: place writes a digit, erase takes back one of yours, undo the "
+    "last change, hint tells the next step by logic and costs points, give_up ends the game."
 )
 
 

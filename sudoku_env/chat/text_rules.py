@@ -18,6 +18,7 @@ class TextRules:
         max_turns: Turns of an episode; None: 2n².
         max_characters: Characters of a message. A longer one is not read, and its turn is spent.
         show_board: Whether replies show the board.
+        tell_dead_ends: Whether a reply says so when a digit leaves the board without a solution.
 
     Raises:
         SudokuError: A rule is unknown or out of range.
@@ -28,6 +29,7 @@ class TextRules:
     max_turns: int | None = None
     max_characters: int = 4096
     show_board: bool = True
+    tell_dead_ends: bool = False
 
     def __post_init__(self) -> None:
         if self.reward not in VALUES:

@@ -294,7 +294,6 @@ class ResponseState:
             "steps": self.steps.copy(),
             "prompt_length": np.array([layout.prompt_length for layout in self.layouts]),
             "map_range": ranges,
-            "solution": self.solutions.astype(np.int64),
         }
 
     def action_masks(self) -> NDArray[np.bool_]:

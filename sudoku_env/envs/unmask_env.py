@@ -71,9 +71,8 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     cells for which the last action had another token than the solution's digit, or with `take_back=True` those that
     hold one, and then `remaskable` too), and with a `guard` `refused` (what it left masked of the last action), int8
     `(max_gen_length,)`; `error`: whether there is a wrong one; `illegal`: whether the last action was; `steps`: the
-    legal actions so far; `prompt_length`, without the padding; `map_range`, the response positions [a, b) of the map;
-    and `solution`, int64 `(n²,)`. With `answers="any"` that is a solution of the digits that stand there, or, where
-    they leave none, of those before the action; `wrong` is by it.
+    legal actions so far; `prompt_length`, without the padding; and `map_range`, the response positions [a, b) of the
+    map. `env.unwrapped.solution` is for teachers and tests.
 
     ## Arguments
 
@@ -145,6 +144,17 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
             gymnasium.error.ResetNeeded: No episode has begun.
         """
         return self._episode().layouts[0]
+
+    @property
+    def solution(self) -> NDArray[np.int64]:
+        """int64 `(n²,)`, a new array: the digits 1..n, by which `info["wrong"]` is; no observation or info holds them.
+
+        With `answers="any"` a solution of the digits that stand there or, where they leave none, of those before.
+
+        Raises:
+            gymnasium.error.ResetNeeded: No episode has begun.
+        """
+        return self._episode().solutions[0].astype(np.int64)
 
     @property
     def state(self) -> NDArray[np.int64]:

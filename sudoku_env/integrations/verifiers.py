@@ -25,6 +25,7 @@ except ImportError as error:
 from sudoku_env.board import as_board
 from sudoku_env.chat.text_env import SudokuText
 from sudoku_env.chat.text_rows import text_rows
+from sudoku_env.prompts.scoring import score_answer
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.scoring import exact_score, partial_score
 
@@ -78,6 +79,13 @@ class SudokuTask(vf.Task[SudokuData, vf.State, vf.TaskConfig]):
         """How many hints were taken."""
         return 0.0 if self.data.mode == "answer" else float(self._played(trace).info()["hints"])
 
+    @vf.metric
+    async def unparsed(self, trace: vf.Trace) -> float:
+        """How many messages were no move; of an answer whether it holds no full board."""
+        if self.data.mode == "answer":
+            return 1.0 - score_answer(trace.last_reply, self.data.puzzle).format
+        return float(self._played(trace).info()["unparsed"])
+
     def _played(self, trace: vf.Trace) -> SudokuText:
         """The game after the turns of a trace."""
         game = begin(self.data)
@@ -110,6 +118,8 @@ class SudokuTasksetConfig(vf.TasksetConfig):
     """Turns of a game, as in `SudokuText`."""
     show_board: bool = True
     """Whether replies show the board, as in `SudokuText`."""
+    tell_dead_ends: bool = False
+    """Whether replies name dead ends, as in `SudokuText`."""
 
 
 class SudokuTaskset(vf.Taskset[SudokuTask, SudokuTasksetConfig]):
@@ -118,7 +128,8 @@ class SudokuTaskset(vf.Taskset[SudokuTask, SudokuTasksetConfig]):
     def load(self) -> Iterator[SudokuTask]:
         """The tasks, one a puzzle."""
         config = self.config
-        game = config.model_dump(include={"size", "rule", "reward", "hint_cost", "max_turns", "show_board"})
+        names = {"size", "rule", "reward", "hint_cost", "max_turns", "show_board", "tell_dead_ends"}
+        game = config.model_dump(include=names)
         rows = text_rows(
             config.num_tasks,
             size=config.size,

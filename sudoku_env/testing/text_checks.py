@@ -139,7 +139,7 @@ def check_text_floor(make: MakeText, *, floor: float = 0.1, episodes: int = 5) -
 
 
 def check_no_solution(make: MakeText, *, episodes: int = 3) -> None:
-    """No observation holds the solution, whoever plays; a refusal does not name the digit of its cell."""
+    """No observation, message or info holds the solution before the end; a refusal names no digit of its cell."""
     env = make()
     for player in (oracle_player, hinted_player, babbling_player):
         for seed in range(episodes):
@@ -148,15 +148,21 @@ def check_no_solution(make: MakeText, *, episodes: int = 3) -> None:
             solution = env.unwrapped.solution  # type: ignore[attr-defined]
             packed = "".join(map(str, solution))
             while True:
-                assert packed not in re.sub(r"\D", "", text), (
-                    f"seed {seed}: an observation holds the solution: {text!r}"
-                )
+                assert not holds(text, packed), f"seed {seed}: an observation holds the solution: {text!r}"
                 if env.unwrapped.over:  # type: ignore[attr-defined]
                     break
+                shown = [info, env.unwrapped.messages, _log(env)]  # type: ignore[attr-defined]
+                assert not holds(shown, packed), f"seed {seed}: info, messages or log hold the solution: {shown}"
                 text, _, _, _, info = env.step(player(env, rng))
                 for cell in np.flatnonzero(info["board"] == 0) if info["illegal"] else []:
                     told = f"{cell_name(int(cell), info['size'])} is {solution[cell]}"
                     assert told not in text, f"seed {seed}: a refusal gives a digit away: {text!r}"
+
+
+def holds(shown: Any, packed: str) -> bool:
+    """Whether digits stand in this order anywhere in texts, arrays, and containers of these."""
+    written = json.dumps(shown, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
+    return packed in re.sub(r"\\.|\D", "", written)
 
 
 def check_replay(make: MakeText) -> None:

@@ -108,11 +108,12 @@ def test_a_device_without_float64_is_refused_at_the_start(
         sudoku_task().batch(puzzles(2)).beside(model)  # type: ignore[arg-type]
 
 
-def test_supervised_training_refuses_two_cards_in_one_process_and_compiling(
+def test_supervised_training_refuses_two_cards_in_one_process_and_what_does_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ValueError, match="torch_compile compiles the model again"):
-        sft_trainer(tmp_path, torch_compile=True)
+    for idle in ({"torch_compile": True}, {"label_smoothing_factor": 0.1}):
+        with pytest.raises(ValueError, match=rf"{next(iter(idle))}=.*; leave it out"):
+            sft_trainer(tmp_path, **idle)
     monkeypatch.setattr(SftArguments, "n_gpu", property(lambda self: 2))
     with pytest.raises(ValueError, match="one process sees 2 devices"):
         sft_trainer(tmp_path)

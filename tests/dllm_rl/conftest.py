@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.decoding import Decoding, decode
-from dllm_rl.decoding.rollouts import rollout
+from dllm_rl.decoding.rollouts import Rollout, rollout
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.sft import SftDataset, masked_diffusion_loss
@@ -19,6 +19,7 @@ from sudoku_env.logic import definite_cells
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import PreFilled, pre_fill
 from tests.dllm_rl.helpers.tiny_llada import make_model
+from tests.dllm_rl.helpers.tiny_training import recorded
 from tests.helpers.drawn import first_with
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
@@ -100,6 +101,12 @@ def half_learned(model: LladaForMaskedLM, problems: PuzzleBatch) -> bool:
 def model(fitted: LladaForMaskedLM) -> LladaForMaskedLM:
     """A copy that a test may change."""
     return copy.deepcopy(fitted)
+
+
+@pytest.fixture
+def rollouts(monkeypatch: pytest.MonkeyPatch) -> list[Rollout]:
+    """The roll-outs that trainers make during a test."""
+    return recorded(monkeypatch, "rollout", lambda args, kwargs, result: result)
 
 
 @pytest.fixture

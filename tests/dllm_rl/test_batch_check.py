@@ -1,7 +1,6 @@
 """A batch that is not what `UnmaskBatch` says is refused where a training begins, by the name of the field."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -110,20 +109,12 @@ def test_a_batch_of_another_class_is_refused() -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (
-            ("weight",),
-            r"per_problem is \('weight',\); it lacks prompt_ids, .*write \(\*UnmaskBatch.per_problem",
-        ),
+        (("weight",), r"per_problem is \('weight',\); it lacks prompt_ids, .*write \(\*UnmaskBatch.per_problem"),
         ((*SumBatch.per_problem, "wait"), r"per_problem is \(.*'wait'\); it names fields, and there is no wait"),
-        (
-            (*SumBatch.per_problem, "name"),
-            r"name is a str; per_problem is for tensors of 5.* leave name out of it",
-        ),
+        ((*SumBatch.per_problem, "name"), r"name is a str; per_problem is for tensors of 5.* leave name out of it"),
     ],
 )
-def test_per_problem_names_all_tensors_and_nothing_else(
-    names: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_per_problem_names_all_tensors_and_nothing_else(names, message, monkeypatch) -> None:
     monkeypatch.setattr(SumBatch, "per_problem", names)
     with pytest.raises(ValueError, match=message):
         check_batch(SumTask().batch(PAIRS))
@@ -144,9 +135,7 @@ def test_per_problem_names_all_tensors_and_nothing_else(
         ),
     ],
 )
-def test_definite_returns_open_judged_positions_of_the_states_it_is_given(
-    definite: Callable[..., Any], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_definite_returns_open_judged_positions_of_the_states_it_is_given(definite, message, monkeypatch) -> None:
     whole = SumTask().batch(PAIRS)
     given = replace(whole, responses=torch.where(torch.arange(LENGTH) == 1, whole.answers, whole.responses))
     check_batch(given)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig, annealed, log_margins, score_states, token_logprobs_at
 from dllm_rl.sudoku import PuzzleBatch
-from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.policy_reference import policy_at
 from tests.dllm_rl.helpers.tiny_llada import make_model
 
@@ -21,10 +20,6 @@ def test_annealing_is_linear_and_touches_nothing_else() -> None:
     assert [config.position_temperature for config in reached] == pytest.approx([1.0, 0.8, 0.2])
     assert {(config.token_temperature, config.margin_eps) for config in reached} == {(0.7, 1e-6)}
     assert annealed(start, None, 0.5) == start
-    with pytest.raises(ValueError, match=r"fraction=1\.5"):
-        annealed(start, 0.2, 1.5)
-    with pytest.raises(ValueError, match="position_temperature must be positive"):
-        annealed(start, 0.0, 1.0)
 
 
 def test_margin_by_hand() -> None:
@@ -57,9 +52,7 @@ def test_epsilon_bounds_the_margin_and_stops_a_saturated_gradient() -> None:
     assert bool(torch.isfinite(logits.grad).all()) and float(logits.grad.abs().max()) < 1e-6
 
 
-def test_scores_agree_with_the_definition_one_state_at_a_time(
-    model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled]
-) -> None:
+def test_scores_agree_with_the_definition_one_state_at_a_time(model, batch, puzzles) -> None:
     """Prompts of the batch are padded; those of the reference are not. In float32, as models are."""
     model = model.float()
     assert batch.prompt_mask is not None
@@ -116,10 +109,3 @@ def test_a_finished_state_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch
     responses[1] = batch.layout.digit_ids[0]
     with pytest.raises(ValueError, match="state 1 has no masked position"):
         score_states(model, batch.prompt_ids, batch.prompt_mask, responses, batch.layout.mask_id, POLICY)
-
-
-@pytest.mark.parametrize("name", ["position_temperature", "token_temperature", "margin_eps"])
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
-def test_temperatures_must_be_positive(name: str, value: float) -> None:
-    with pytest.raises(ValueError, match=name):
-        PolicyConfig(**{name: value})

@@ -52,18 +52,6 @@ def test_a_handful_of_puzzles_is_learned(tmp_path):
     assert all(torch.equal(value, trainer.model.state_dict()[name]) for name, value in loaded.state_dict().items())
 
 
-def test_resumed_run_equals_an_uninterrupted_one(tmp_path):
-    data = SftDataset(TASK.batch([*puzzles(4), *puzzles(4, seed=2, template="short")]))
-    settings = {"max_steps": 6, "per_device_train_batch_size": 4, "logging_steps": 1}
-    whole = sft_trainer(tmp_path, data, save_strategy="steps", save_steps=3, **settings)
-    whole.train()
-    resumed = sft_trainer(tmp_path, data, **settings)
-    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
-    assert logged(resumed, "loss") == logged(whole, "loss")
-    for one, other in zip(whole.model.parameters(), resumed.model.parameters(), strict=True):
-        assert torch.equal(one, other)
-
-
 def test_loss_of_a_batch_with_padding(tmp_path):
     data = SftDataset(TASK.batch([*puzzles(2), *puzzles(2, seed=2, template="short")]))
     batch = collate([data[row] for row in range(4)])
@@ -131,12 +119,5 @@ def counted(trainer, given, seed):
         for ell in places:
             nll = -logits.detach().float().log_softmax(-1)[ell, ids[row, ell]]
             expected += float(nll / (ratio[row] * maskable[row].sum() * 4))
-    assert float(loss) == pytest.approx(expected, rel=1e-5)
+    assert float(loss.detach()) == pytest.approx(expected, rel=1e-5)
     return counts
-
-
-def test_outputs_are_not_kept(tmp_path):
-    data = SftDataset(TASK.batch(puzzles(2)))
-    trainer = sft_trainer(tmp_path, data)
-    with pytest.raises(ValueError, match="keeps no outputs"):
-        trainer.compute_loss(trainer.model, {}, return_outputs=True)

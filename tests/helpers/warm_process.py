@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FRESH = os.environ.get("FRESH_INTERPRETERS", "0") == "1"
@@ -123,6 +124,13 @@ def run_script(
     output, errors = process.communicate(timeout=timeout)
     assert process.returncode is not None
     return subprocess.CompletedProcess([str(script), *map(str, words)], process.returncode, output, errors)
+
+
+def finished(script: Path | str, words: Sequence[object] = (), **options: Any) -> subprocess.CompletedProcess[str]:
+    """What `run_script` tells of a script that must succeed."""
+    done = run_script(script, words, **options)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done
 
 
 def run_in_two_processes(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scripts.shared.tiny_llama import tiny_llama, word_tokenizer
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import finished, run_script
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "judge_answers.py"
 ROWS: list[dict[str, Any]] = [
@@ -42,8 +42,7 @@ PROMPTS = [
 @pytest.mark.parametrize("tournament", ["single_elimination", "swiss"])
 def test_the_first_the_vote_and_the_best_by_hand(tmp_path: Path, model: Path, tournament: str) -> None:
     words = ["--model", model, "--answers", written(tmp_path, ROWS), "--counts", "1", "4", "--tournament", tournament]
-    done = run_script(SCRIPT, [*words, *PROMPTS, "--output_dir", tmp_path / "run"], timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = finished(SCRIPT, [*words, *PROMPTS, "--output_dir", tmp_path / "run"], timeout=300)
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in done.stdout.splitlines()[4:6]]
     assert rows[0] == ["1", "33.3", "33.3", "33.3", "33.3", "0"]  # one answer is never judged
     assert rows[1][:3] == ["4", "33.3", "33.3"] and rows[1][4] == "66.7"

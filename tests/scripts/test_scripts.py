@@ -16,8 +16,8 @@ from sudoku_env.prompts.scoring import score_answer
 from sudoku_env.prompts.text import parse_puzzle
 from sudoku_env.prompts.tokens import pre_fill
 from sudoku_env.solver import count_solutions, solve
-from tests.helpers.warm_process import run_script
-from tests.scripts.helpers.started import ROOT, SPLITS, finish, start
+from tests.helpers.warm_process import finished
+from tests.scripts.helpers.started import ROOT, SPLITS, TINY_BASE, finish, lines, start
 from tests.sudoku_env.helpers.singles import singles_rounds
 
 
@@ -26,13 +26,13 @@ def contents(folder, pattern):
 
 
 def boards_of(path):
-    return [parse_puzzle(json.loads(line)["prompt"]) for line in path.read_text("utf-8").splitlines()]
+    return [parse_puzzle(row["prompt"]) for row in lines(path)]
 
 
 def check_sums(folder):
-    lines = (folder / "sudoku6x6.sha256").read_text().splitlines()
-    assert len(lines) == len(list(folder.glob("sudoku6x6*.jsonl"))) >= 3
-    for line in lines:
+    sums = (folder / "sudoku6x6.sha256").read_text().splitlines()
+    assert len(sums) == len(list(folder.glob("sudoku6x6*.jsonl"))) >= 3
+    for line in sums:
         digest, name = line.split("  ")
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
 
@@ -87,8 +87,7 @@ def test_chat_data(tmp_path):
     assert contents(folders[0], "*") == contents(folders[1], "*")
     grids = {}
     for split, count in SPLITS.items():
-        lines = (folders[0] / f"sudoku4x4_{split}.jsonl").read_text("utf-8").splitlines()
-        rows = [json.loads(line) for line in lines]
+        rows = lines(folders[0] / f"sudoku4x4_{split}.jsonl")
         assert len(rows) == count
         for row in rows:
             (message,) = row["prompt"]
@@ -132,19 +131,7 @@ def test_audit_of_the_repository_and_of_spoiled_files(tmp_path):
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
     folders = [tmp_path_factory.mktemp("base") for _ in range(2)]
-    options = {
-        "puzzles": 60,
-        "eval_puzzles": 2,
-        "d_model": 16,
-        "n_layers": 1,
-        "mlp_hidden_size": 16,
-        "warmup_steps": 1,
-        "hold_steps": 4,
-        "anneal_steps": 2,
-        "batch_size": 4,
-        "eval_steps": 2,
-        "checkpoints": 3,
-    }
+    options = {**TINY_BASE, "puzzles": 60, "hold_steps": 4, "checkpoints": 3}
     finish(*(start("sudoku/pretrain.py", folder, fresh=folder != folders[0], **options) for folder in folders))
     return folders
 
@@ -156,8 +143,7 @@ def test_base_model_resumes_to_the_same_weights_and_curve(base, tmp_path):
     finish(start("sudoku/pretrain.py", tmp_path, **arguments))
     first, second = ((folder / "annealed" / "model.safetensors").read_bytes() for folder in (base[0], tmp_path))
     assert first == second
-    first, second = ((folder / "curve.jsonl").read_text().splitlines() for folder in (base[0], tmp_path))
-    assert [json.loads(line) for line in first] == [json.loads(line) for line in second]
+    assert lines(base[0] / "curve.jsonl") == lines(tmp_path / "curve.jsonl")
 
 
 def test_base_model_card(base):
@@ -174,26 +160,11 @@ def test_base_model_card(base):
 
 @pytest.mark.slow
 def test_base_recipe_of_nine_by_nine_runs_in_bfloat16_and_stops_early(tmp_path):
-    tiny = {
-        "output_dir": tmp_path,
-        "puzzles": 60,
-        "eval_puzzles": 2,
-        "d_model": 16,
-        "n_heads": 2,
-        "n_layers": 1,
-        "mlp_hidden_size": 16,
-        "warmup_steps": 1,
-        "hold_steps": 100,
-        "anneal_steps": 2,
-        "batch_size": 4,
-        "eval_steps": 2,
-        "patience": 1,
-    }
+    tiny = {**TINY_BASE, "output_dir": tmp_path, "puzzles": 60, "n_heads": 2, "hold_steps": 100, "patience": 1}
     words = ["configs/sudoku9x9_base.yaml", *(word for name, value in tiny.items() for word in (f"--{name}", value))]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    done = run_script(ROOT / "scripts" / "sudoku" / "pretrain.py", words, env=environment, cwd=ROOT)
-    assert done.returncode == 0, done.stderr[-3000:]
-    steps = [json.loads(line)["step"] for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
+    finished(ROOT / "scripts" / "sudoku" / "pretrain.py", words, env=environment, cwd=ROOT)
+    steps = [line["step"] for line in lines(tmp_path / "curve.jsonl")]
     assert steps == [2, 4, 6]  # solves nothing, so the second point is no gain
     weights = load_file(tmp_path / "annealed" / "model.safetensors")
     assert {weight.dtype for weight in weights.values()} == {torch.bfloat16}
@@ -216,10 +187,10 @@ def test_base_model_loads(base):
 
 
 def test_base_model_curve(base):
-    lines = [json.loads(line) for line in (base[0] / "curve.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in lines] == [2, 4, 6]
+    curve = lines(base[0] / "curve.jsonl")
+    assert [line["step"] for line in curve] == [2, 4, 6]
     strategies = ["in/margin", "transfer/margin", "transfer/probability", "transfer/definite_first"]
-    for line in lines:
+    for line in curve:
         for name in strategies:
             assert 0 <= line[name] <= 1
         assert 0 <= line["transfer/margin/greedy_definite"] <= 1

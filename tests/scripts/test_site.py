@@ -12,7 +12,7 @@ pytest.importorskip("mkdocs", reason="the site needs mkdocs: pip install 'sudoku
 pytest.importorskip("mkdocstrings", reason="the site needs mkdocstrings: pip install 'sudoku-dllm[docs]'")
 pytest.importorskip("latex2mathml", reason="the site needs latex2mathml: pip install 'sudoku-dllm[docs]'")
 
-from scripts.site.hooks import PACKAGES, on_page_markdown
+from scripts.site.hooks import PACKAGES, homes, on_page_markdown
 from tests.sudoku_dllm.demo.browser import chromium
 
 ROOT = Path(__file__).parents[2]
@@ -52,9 +52,9 @@ def test_the_site_has_every_public_name_and_loads_nothing_from_other_hosts(site:
     assert len(pages) > 25 and not [page for page in pages if LOADED.search(page.read_text(encoding="utf-8"))]
     for package in PACKAGES:
         text = (site / "api" / f"{package}.html").read_text(encoding="utf-8")
-        module = import_module(package)
-        homes = {name: module._HOMES.get(name) or getattr(module, name).__module__ for name in module.__all__}
-        assert not [name for name, home in homes.items() if f'id="{home}.{name}"' not in text]
+        found = homes(module := import_module(package))
+        assert {*found} == {*module.__all__}
+        assert not [name for name, home in found.items() if f'id="{home}.{name}"' not in text]
 
 
 @pytest.mark.slow

@@ -29,9 +29,7 @@ def test_solve(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert found == [SOLVED, "more than one solution", "no solution"]
 
 
-def test_what_a_file_held_is_said_and_what_is_bad_left_out_where_asked(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_what_a_file_held_is_said_and_what_is_bad_left_out_where_asked(capsys, tmp_path) -> None:
     path = tmp_path / "some.csv"
     path.write_text(f"id,quizzes\n1,{EASY}\n2,12\n", encoding="utf-8")
     assert main(["solve", "--skip_bad", str(path)]) == 1

@@ -64,9 +64,7 @@ def test_a_puzzle_of_another_size_than_the_models_is_refused(folder: Path, capsy
     assert f"board_sizes in config.json of {folder} must be a list of numbers, e.g. [6], not '6'" in told
 
 
-def test_a_model_that_tells_no_size_is_given_what_its_tokenizer_was_made_for(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_that_tells_no_size_is_given_what_its_tokenizer_was_made_for(folder, capsys) -> None:
     configure(folder, board_sizes=None)
     assert "is a model for 6×6 and a puzzle is 4×4" in refusal(capsys, "decode", "--model", str(folder), FOUR)
     model, tokenizer = load(str(folder))
@@ -111,7 +109,7 @@ def without(name: str):
     return lambda folder: (folder / name).unlink()
 
 
-DAMAGES = [
+WRONG = [
     (not_finite, "model.safetensors holds NaN or infinity, in model.transformer.wte.weight"),
     (pickled, "model.safetensors is missing, and pytorch_model.bin is a pickle, which is not read"),
     (without(WEIGHTS), "own holds no weights: model.safetensors is missing"),
@@ -121,9 +119,6 @@ DAMAGES = [
     (cut(WEIGHTS, 0), "model.safetensors is damaged or cut off"),
     (cut(CONFIG, 300), "config.json is no JSON, it may be cut off: Expecting"),
     (cut("tokenizer.json", 3000), "own cannot be loaded: Expecting property name"),
-]
-WRONG = [
-    *DAMAGES,
     (incomplete, "1 of the weights that config.json asks for are missing, model.transformer.ff_out.weight first"),
     (lambda folder: configure(folder, d_model=128), "of the weights that config.json asks for are of another shape"),
     (lambda folder: configure(folder, model_type="no-such"), "own cannot be loaded: The checkpoint you are trying"),
@@ -132,9 +127,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("damage", "message"), WRONG)
-def test_a_damaged_model_is_refused_before_anything_is_written(
-    damage, message: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_model_is_refused_before_anything_is_written(damage, message, folder, tmp_path, capsys) -> None:
     damage(folder)
     with pytest.raises(ValueError) as refused:
         load(str(folder))
@@ -143,13 +136,8 @@ def test_a_damaged_model_is_refused_before_anything_is_written(
     told = refusal(capsys, "demo", "--models", str(folder), "--output_dir", str(tmp_path / "page"))
     assert message in told or "holds no config.json" in told
     assert not (tmp_path / "page").exists()
-
-
-@pytest.mark.parametrize(("damage", "message"), DAMAGES)
-def test_train_refuses_a_damaged_model_before_it_opens_a_run(
-    damage, message: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    damage(folder)
+    if "of the weights that config.json asks for" in message:  # an arm of a training sees that
+        return
     with pytest.raises(SystemExit, match="2"):
         main(["train", "--model", str(folder), "--output_dir", str(tmp_path / "run")])
     told = capsys.readouterr().err

@@ -24,9 +24,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 @pytest.mark.parametrize("command", ["solve", "rate", "explain", "decode"])
-def test_empty_input_is_refused(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_empty_input_is_refused(command, tmp_path, capsys, monkeypatch) -> None:
     (tmp_path / "comments.txt").write_text("# no puzzle\n\n", encoding="utf-8")
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n"))
     assert "PUZZLE is '', which holds no cell" in refusal(capsys, command, "")
@@ -55,9 +53,7 @@ def test_files_that_hold_no_puzzles_are_named(tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("command", ["solve", "rate", "explain", "decode"])
-def test_cells_that_clash_are_named_and_nothing_needs_torch_for_it(
-    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cells_that_clash_are_named_and_nothing_needs_torch_for_it(command, capsys, monkeypatch) -> None:
     for name in ("torch", "transformers"):
         monkeypatch.setitem(sys.modules, name, None)
     told = refusal(capsys, command, "11" + "." * 79)
@@ -71,9 +67,7 @@ def test_cells_that_clash_are_named_and_nothing_needs_torch_for_it(
 
 
 @pytest.mark.parametrize("words", [["train"], ["solve", EASY]])
-def test_an_interrupt_while_a_command_is_imported_ends_in_a_sentence(
-    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_while_a_command_is_imported_ends_in_a_sentence(words, capsys, monkeypatch) -> None:
     def interrupted(name: str) -> None:
         raise KeyboardInterrupt
 
@@ -119,9 +113,7 @@ def test_an_interrupt_while_a_command_is_imported_ends_in_a_sentence(
         ("", "the following arguments are required: COMMAND"),
     ],
 )
-def test_values_that_an_option_does_not_take_are_named(
-    words: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_values_that_an_option_does_not_take_are_named(words, message, capsys) -> None:
     puzzle = [EASY] if words.startswith(("explain", "decode", "solve")) else []
     told = refusal(capsys, *words.split(), *puzzle)
     assert message in told and (" --help" in told or "--exact" in words or "--all" in told)

@@ -33,6 +33,7 @@ const tallies = new Map(); // what is decoded and how, but for the seed → how 
 
 const player = new Player({
   steps: () => Math.max(0, ...runs.map((run) => run.steps.length)),
+  computing: () => runs.some((run) => run.computing),
   at: () => settings.step,
   moved: (step) => {
     settings.step = step;
@@ -61,20 +62,21 @@ function restart() {
   while (panels.length < runs.length) panels.push(new Panel(byId("panels"), `Board ${panels.length + 1}`));
   digitPad(byId("pad"), sizeOf(board), writeCell);
   save();
-  draw();
   if (decodable) runs.filter((run) => run.entry).forEach(compute);
+  draw();
 }
 
 /** Compute a run as long as it is one of those shown. */
 async function compute(run) {
   const shown = () => runs.includes(run);
+  run.computing = true;
   try {
     const model = await models.get(run.entry.name);
     const { seed, step, other, ...way } = { ...settings, model: run.entry.name };
     await run.compute(model, options(), () => shown() && (draw(), true));
     if (run.done && shown()) count(run, JSON.stringify(way), seed);
   } catch (error) {
-    run.fault = `No decode: ${error.message}.`;
+    Object.assign(run, { fault: `No decode: ${error.message}.`, computing: false });
     if (shown()) draw();
   }
 }

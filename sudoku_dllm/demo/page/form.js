@@ -31,7 +31,10 @@ export function fillForm(settings, models) {
  */
 export function listenToForm({ change, chooseModel, writePuzzle, readPuzzle, blank, drawn, another, models }) {
   byId("settings").addEventListener("submit", (event) => event.preventDefault());
-  byId("puzzle").addEventListener("input", (event) => readPuzzle(event.target.value));
+  byId("puzzle").addEventListener("input", ({ target, inputType }) => {
+    readPuzzle(target.value);
+    if (inputType === "insertFromPaste") target.setSelectionRange(0, 0); // a long one is seen from its beginning
+  });
   byId("clear").addEventListener("click", () => writePuzzle(blank()));
   byId("draw").addEventListener("click", () => writePuzzle(drawn()));
   byId("another").addEventListener("click", another);

@@ -2,7 +2,7 @@
 
 import { cellName, clashes, sizeOf } from "./board.js";
 import { singles } from "./logic.js";
-import { cellReport } from "./reasons.js";
+import { cellReport, MARKS } from "./reasons.js";
 import { drawBoard, drawOrder, element } from "./view.js";
 
 /** The cells of a board, with the digits chosen next, whose digit stands again in one of their units. */
@@ -25,8 +25,9 @@ export class Panel {
     this.why.append(this.reasons);
     this.cell = element("p", "cell-report");
     this.order = element("ol", "order");
-    this.order.setAttribute("aria-label", "Order of the cells filled, with what forces each");
-    this.section.append(this.title, this.board, this.passes, this.order, this.why, this.cell);
+    this.order.setAttribute("aria-label", "Order of the cells filled, with what forced each");
+    this.marks = element("p", "hint");
+    this.section.append(this.title, this.board, this.passes, this.order, this.marks, this.why, this.cell);
     parent.append(this.section);
   }
 
@@ -67,15 +68,23 @@ export class Panel {
     const deadEnd = stuck === undefined ? "" : ` A dead end: the check refuses every digit in ${cellName(stuck, sizeOf(board))}.`;
     this.passes.textContent =
       run.fault ||
-      `${passes} of ${steps.length} forward passes so far: ${filled.length} cells${behind} filled, ${followed} of them ` +
+      `${passes} ${run.computing ? "forward passes so far, more are computed" : `of ${steps.length} forward passes so far`}: ${filled.length} cells${behind} filled, ${followed} of them ` +
         `definite, ${faults}.${checked}${end}${deadEnd}${run.tally?.total > 1 ? ` Of ${run.tally.total} decodes ${run.tally.valid} are valid.` : ""}`;
 
     this.section.toggleAttribute("data-done", run.done);
 
-    this.reasons.replaceChildren(...(step?.reasons ?? []).map(({ text }) => element("li", "", text)));
+    // The digits of this pass or, where it fills none, of the next that does.
+    const digits = steps.slice(passes).map(({ reasons }) => reasons.filter(({ cell }) => cell !== null));
+    const ahead = digits.find((some) => some.length) ?? [];
+    const ending = `${ahead.length ? "Before that, this" : "This"} pass writes the end of the answer, behind the board.`;
+    const told = [...ahead.map(({ text }) => text), ...(step && !digits[0].length ? [ending] : [])];
+    this.reasons.replaceChildren(...told.map((text) => element("li", "", text)));
     const guesses = distribution(focused)?.guesses ?? null;
     this.cell.textContent = `At the cursor: ${cellReport(board, focused, guesses, solution)}`;
-    drawOrder(this.order, steps, passes, sizeOf(board));
+    drawOrder(this.order, steps.slice(0, passes), sizeOf(board));
+    const marks = Object.entries(MARKS).filter(([mark]) => filled.some((reason) => reason.mark === mark));
+    const meanings = marks.map(([mark, meaning]) => `${mark} ${meaning}`).join(", ");
+    this.marks.textContent = meanings && `In the order filled, and under each digit what forced it then: ${meanings}.`;
   }
 
   remove() {

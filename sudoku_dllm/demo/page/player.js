@@ -4,7 +4,10 @@ const PAUSE = 700; // milliseconds between steps while playing
 const byId = (id) => document.getElementById(id);
 
 export class Player {
-  /** @param {{steps: function(): number, at: function(): number, moved: function(number)}} decode What is played. */
+  /**
+   * @param {{steps: function(): number, computing: function(): boolean, at: function(): number, moved: function(number)}}
+   *     decode What is played.
+   */
   constructor(decode) {
     this.decode = decode;
     this.timer = null;
@@ -13,8 +16,9 @@ export class Player {
   draw() {
     const [steps, now] = [this.decode.steps(), Math.min(this.decode.at(), this.decode.steps())];
     Object.assign(byId("step"), { max: steps, value: now });
-    byId("step").setAttribute("aria-valuetext", `${now} of ${steps} forward passes`);
-    byId("passes").textContent = `${now} / ${steps}`;
+    const total = this.decode.computing() ? "…" : steps;
+    byId("step").setAttribute("aria-valuetext", `${now} of ${total} forward passes`);
+    byId("passes").textContent = `${now} / ${total}`;
   }
 
   goTo(step) {

@@ -26,7 +26,7 @@ export const MARKS = {
 export function reasonOf(board, { position, token }, layout, solution) {
   const [cell, digit] = [layout.cellOf.get(position) ?? null, layout.digitOf.get(token) ?? null];
   const reason = (mark, text) => ({ cell, digit, mark, definite: mark === "N" || mark === "H", text });
-  if (cell === null) return reason("–", "A token behind the grid is filled, which ends the answer.");
+  if (cell === null) return reason("–", "");
   const name = capital(cellName(cell, layout.size));
   if (digit === null) return reason("✗", `${name} gets a token that is no digit, an error.`);
   if (solution && digit !== solution[cell]) {

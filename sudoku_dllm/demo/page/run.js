@@ -23,6 +23,7 @@ export class Run {
     this.fault = ""; // why there is no decode
     this.tally = null; // {total, valid}: of the decodes of this board by this model in this way, how many are valid
     this.done = false;
+    this.computing = false; // until then the number of steps is not known
   }
 
   /**
@@ -41,7 +42,7 @@ export class Run {
       if (!goOn()) return;
       await new Promise((resolve) => setTimeout(resolve));
     }
-    this.done = true;
+    Object.assign(this, { done: true, computing: false });
     goOn();
   }
 

@@ -80,21 +80,20 @@ function heatMap(probabilities, boxRows, boxColumns, chosen) {
 }
 
 /**
- * Draw the strip: each cell in the order of choice, with its digit and the mark of what forces it.
+ * Draw the strip: each cell filled so far in the order of choice, with its digit and the mark of what forced it.
  *
  * @param {HTMLElement} list
  * @param {object[]} steps
- * @param {number} now The step shown next; it and those behind it are pale.
  * @param {number} size
  */
-export function drawOrder(list, steps, now, size) {
+export function drawOrder(list, steps, size) {
   list.replaceChildren(
     ...steps.flatMap(({ number, reasons }) =>
       reasons
         .filter(({ cell }) => cell !== null)
         .map(({ cell, digit, mark, definite }, rank) => {
           const kind = mark === "✗" ? "wrong" : definite ? "definite" : "";
-          const item = element("li", `${kind} ${number >= now ? "later" : ""} ${rank ? "" : "first"}`);
+          const item = element("li", `${kind} ${rank ? "" : "first"}`);
           item.append(element("span", "", digit ?? "?"), element("small", "", mark));
           item.title = `step ${number + 1}: ${cellName(cell, size)} gets ${digit ?? "no digit"}, ${MARKS[mark]}`;
           item.setAttribute("aria-label", item.title);

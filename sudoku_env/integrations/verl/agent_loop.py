@@ -74,7 +74,7 @@ class SudokuAgentLoop(AgentLoopBase):
             after = [*messages, {"role": "user", "content": reply}]
             merged, mask, logprobs = await self.ct_merge_context_msg(messages, after, ids, mask, logprobs)
             ids, messages = merged.token_ids, after
-        solved = float(game.info()["solved"])
+        extra_info = {name: float(game.info()[name]) for name in ("solved", "unparsed")}
         return AgentLoopOutput(
             prompt_ids=ids[:asked],
             response_ids=ids[asked:][:limit],
@@ -83,5 +83,5 @@ class SudokuAgentLoop(AgentLoopBase):
             reward_score=game.score,
             num_turns=1 + 2 * game.turns,
             metrics={},
-            extra_fields={**extra, "turn_scores": [], "tool_rewards": [], "reward_extra_info": {"solved": solved}},
+            extra_fields={**extra, "turn_scores": [], "tool_rewards": [], "reward_extra_info": extra_info},
         )

@@ -3,7 +3,6 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.decoding import Decoding, Evaluation, evaluate, get_strategy, paired_difference
 from dllm_rl.models.adapter import as_policy_model
@@ -11,7 +10,7 @@ from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_dllm.trials.statistics import estimate
-from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error
+from sudoku_env.prompts.tokens import detect_definite, judge_error
 from tests.dllm_rl.decoding.test_inference import Eos
 from tests.dllm_rl.helpers.evaluations import FIRST, SECOND, evaluation
 from tests.dllm_rl.helpers.policy_reference import after, is_over, policy_at
@@ -62,13 +61,9 @@ def test_paired_difference_by_hand() -> None:
     assert (difference, half_width) == pytest.approx((0.5, 1.959964 * (1 / 3) ** 0.5 / 2))
     assert paired_difference(SECOND, FIRST)[0] == pytest.approx(-0.5)
     assert paired_difference(FIRST, FIRST) == (0.0, 0.0)
-    with pytest.raises(ValueError, match="4 and 1 problems"):
-        paired_difference(FIRST, evaluation([1], [1], [1], [1]))
 
 
-def test_margin_decoding_against_loops(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_margin_decoding_against_loops(model, puzzles, tokenizer) -> None:
     """Each puzzle is decoded alone, by the definition of the margin; batches of any size give the same."""
     expected = []
     for puzzle in puzzles:
@@ -96,9 +91,7 @@ def test_margin_decoding_against_loops(
     assert sum(row[2] for row in expected) > 0  # the last cell of a solved puzzle, at least
 
 
-def test_a_model_without_digits_solves_nothing_and_fails_at_once(
-    puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_a_model_without_digits_solves_nothing_and_fails_at_once(puzzles, tokenizer) -> None:
     model, first = as_policy_model(Eos()), get_strategy("definite_first")
     result = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), Decoding(first, on_error="end"))
     assert not result.solved.any()
@@ -106,9 +99,7 @@ def test_a_model_without_digits_solves_nothing_and_fails_at_once(
     assert not result.steps_before_error.any()
 
 
-def test_a_seed_decides_the_strategies_that_draw(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_a_seed_decides_the_strategies_that_draw(model, puzzles, tokenizer) -> None:
     policy, task = PolicyConfig(position_temperature=1.0, token_temperature=1.0), SudokuTask(tokenizer.pad_token_id)
     results = [
         evaluate(model, puzzles * 4, task, Decoding("policy", policy=policy, on_error="end"), seed=seed)
@@ -128,10 +119,3 @@ def test_definite_greedy_positions_are_counted_in_live_states_only(model: LladaF
             assert bool(definite[row, k]) == (state >= 0 and bool(record.definite[state, ell]))
             assert bool(judged[row, k]) == (state >= 0 and bool(batch.judged[0][ell]))
     assert bool((definite <= judged).all())
-
-
-def test_bad_arguments_are_refused(model: LladaForMaskedLM, puzzles: list[PreFilled]) -> None:
-    with pytest.raises(ValueError, match="no problems"):
-        evaluate(model, [], SudokuTask(0))
-    with pytest.raises(ValueError, match="'best' is unknown"):
-        evaluate(model, puzzles, SudokuTask(0), Decoding("best"))

@@ -28,9 +28,7 @@ def answers_of(record: Rollout) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_replayed_roll_out_is_the_one_that_was_recorded(
-    model: LladaForMaskedLM, batch: PuzzleBatch, count: int
-) -> None:
+def test_a_replayed_roll_out_is_the_one_that_was_recorded(model, batch, count) -> None:
     record = uneven_rollout(model, batch, replace(DRAWN, tokens_per_step=count), seed=0, num_generations=G)
     responses, step_of = answers_of(record)
     found = replay(model, batch, responses, step_of, POLICY, num_generations=G)
@@ -54,9 +52,7 @@ def test_a_replayed_roll_out_is_the_one_that_was_recorded(
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_its_ratio_is_1_and_of_one_token_a_step_its_gradient_that_of_the_roll_out(
-    model: LladaForMaskedLM, batch: PuzzleBatch, count: int
-) -> None:
+def test_its_ratio_is_1_and_of_one_token_a_step_its_gradient_that_of_the_roll_out(model, batch, count) -> None:
     record = uneven_rollout(model, batch, replace(DRAWN, tokens_per_step=count), seed=0, num_generations=G)
     found = replay(model, batch, *answers_of(record), POLICY, num_generations=G)
     config = ObjectiveConfig(policy_weight=1.0, f_weight=1.0)
@@ -87,9 +83,6 @@ def test_maps_that_count_in_each_block() -> None:
     maps = [[1, 1, 2, 1, 2, 2, 1], [3, 1, 2, 2, 1, 1, 1]]
     assert steps_from_maps(maps, 3).tolist() == [[0, 0, 1, 2, 3, 3, 4], [2, 0, 1, 4, 3, 3, 5]]
     assert steps_from_maps(maps, 7).tolist() == [[step - 1 for step in each] for each in maps]
-    for wrong, words in (([[1], [1, 2]], "one length"), ([[0, 1]], "count from 1"), ([], "one length")):
-        with pytest.raises(ValueError, match=words):
-            steps_from_maps(wrong, 2)
 
 
 def test_what_does_not_fit_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decoding import Decoding, EntropyBound, OnError, TakeBack, decode
+from dllm_rl.decoding import Decoding, decode
 from dllm_rl.decoding.noise import puzzle_noise
 from dllm_rl.decoding.rollouts import Rollout, rollout
 from dllm_rl.decoding.trajectories import micro_batches
@@ -26,12 +25,7 @@ from tests.helpers.drawn import first_with
 
 
 def assert_replays(
-    model: LladaForMaskedLM,
-    record: Rollout,
-    puzzles: list[PreFilled],
-    lam: float,
-    *,
-    corrected: bool = False,
+    model: LladaForMaskedLM, record: Rollout, puzzles: list[PreFilled], lam: float, *, corrected: bool = False
 ) -> None:
     """Play every trajectory again from its puzzle, one state at a time, and compare all that was recorded."""
     count = record.positions.shape[2]
@@ -80,9 +74,7 @@ def assert_replays(
         assert corrected or not errors or errors == [steps - 1]
 
 
-def test_every_trajectory_replays_one_state_at_a_time(
-    model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled]
-) -> None:
+def test_every_trajectory_replays_one_state_at_a_time(model, batch, puzzles) -> None:
     record = uneven_rollout(model, batch, seed=0, num_generations=5, lam=0.3)
     assert_replays(model, record, puzzles, 0.3)
 
@@ -99,9 +91,7 @@ def test_trajectories_on_6x6_replay() -> None:
 
 @pytest.mark.parametrize("on_error", ["end", "correct"])
 @pytest.mark.parametrize("count", [2, 3, 50])
-def test_decisions_on_several_positions_by_definition(
-    model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled], count: int, on_error: OnError
-) -> None:
+def test_decisions_on_several_positions_by_definition(model, batch, puzzles, count, on_error) -> None:
 
     def some_wrong_and_some_to_the_end(record: Rollout) -> bool:
         return bool(record.errors.any()) and int(record.live.sum(1).max()) == int(record.decisions.max())
@@ -110,17 +100,6 @@ def test_decisions_on_several_positions_by_definition(
     options = {"num_generations": 8, "lam": 0.3, "max_tokens": 200}
     record = uneven_rollout(model, batch, how, seed=count, has=some_wrong_and_some_to_the_end, **options)
     assert_replays(model, record, puzzles, 0.3, corrected=on_error == "correct")
-
-
-def test_what_a_roll_out_of_several_positions_refuses(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    with pytest.raises(ValueError, match="tokens_per_step=None is for decodes"):
-        rollout(model, batch, replace(DRAWN, tokens_per_step=None))
-    with pytest.raises(ValueError, match=r"EntropyBound\(nats=0\.1\) is for decodes"):
-        rollout(model, batch, Decoding("margin", tokens_per_step=3, limit=EntropyBound(0.1)))
-    with pytest.raises(ValueError, match=r"TakeBack\(max_passes=8, .* is for decodes"):
-        rollout(model, batch, Decoding("margin", take_back=TakeBack(8, remask_count=1)))
-    with pytest.raises(ValueError, match="fills fewer positions a step than asked for; take tokens_per_step=1"):
-        rollout(model, batch, Decoding("definite_first", tokens_per_step=5, on_error="correct"))
 
 
 def test_distinct_states_are_distinct_shared_and_ordered_by_step(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
@@ -135,9 +114,7 @@ def test_distinct_states_are_distinct_shared_and_ordered_by_step(model: LladaFor
     assert bool((step_of.diff() >= 0).all())
 
 
-def test_a_puzzle_that_occurs_twice_shares_its_states(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_a_puzzle_that_occurs_twice_shares_its_states(model, puzzles, tokenizer) -> None:
     twice = [puzzles[1], puzzles[0], puzzles[1]]
     record = rollout(model, PuzzleBatch.collate(twice, pad_id=tokenizer.pad_token_id), DRAWN, num_generations=3)
     assert record.state_of[:, 0].tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0]
@@ -146,9 +123,7 @@ def test_a_puzzle_that_occurs_twice_shares_its_states(
     assert len(keys) == len(record.responses)
 
 
-def test_puzzles_of_the_same_state_and_another_prompt_are_not_merged(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_puzzles_of_the_same_state_and_another_prompt_are_not_merged(model, puzzles, tokenizer) -> None:
     twins = PuzzleBatch.collate([puzzles[0], puzzles[0]], pad_id=tokenizer.pad_token_id)
     prompt_ids = twins.prompt_ids.clone()
     prompt_ids[1, 0] += 1
@@ -162,10 +137,6 @@ def test_micro_batches_hold_as_many_states_as_both_budgets_allow() -> None:
     assert list(micro_batches(masked, 10, 1000, 6)) == [(0, 2), (2, 5), (5, 8)]
     assert list(micro_batches(masked, 10, 20, 3)) == [(0, 1), (1, 2), (2, 3), (3, 4), (4, 6), (6, 8)]
     assert list(micro_batches(masked[:0], 10, 20, 3)) == []
-    with pytest.raises(ValueError, match="max_masked=2 does not hold one state with 3 masked positions"):
-        list(micro_batches(masked, 10, 20, 2))
-    with pytest.raises(ValueError, match="max_tokens=9 does not hold one sequence of 10 tokens"):
-        list(micro_batches(masked, 10, 9, None))
 
 
 def test_recorded_rewards_average_to_f(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
@@ -181,9 +152,7 @@ def test_recorded_rewards_average_to_f(model: LladaForMaskedLM, batch: PuzzleBat
     torch.testing.assert_close(first, record.expected_reward[:3], atol=5 * 0.5 / 20, rtol=0)
 
 
-def test_actions_are_drawn_from_the_policy(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_actions_are_drawn_from_the_policy(model, puzzles, tokenizer) -> None:
     batch = PuzzleBatch.collate(puzzles[:1], pad_id=tokenizer.pad_token_id)
     torch.manual_seed(3)
     record = rollout(model, batch, DRAWN, num_generations=2000)
@@ -213,9 +182,7 @@ def test_chunked_sampling_replays(model: LladaForMaskedLM, batch: PuzzleBatch, p
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_roll_out_is_in_the_precision_of_its_model(
-    model: LladaForMaskedLM, batch: PuzzleBatch, dtype: torch.dtype
-) -> None:
+def test_a_roll_out_is_in_the_precision_of_its_model(model, batch, dtype) -> None:
     record = rollout(model.to(dtype), batch, DRAWN, num_generations=2)
     for name in ("old_logprobs", "expected_reward", "entropy", "top_prob"):
         assert getattr(record, name).dtype == dtype, name
@@ -237,25 +204,13 @@ def test_a_generator_decides_alone(model: LladaForMaskedLM, batch: PuzzleBatch) 
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_the_models_mode_and_the_puzzles_are_left_as_they_were(
-    model: LladaForMaskedLM, batch: PuzzleBatch, training: bool
-) -> None:
+def test_the_models_mode_and_the_puzzles_are_left_as_they_were(model, batch, training) -> None:
     model.train(training)
     before = batch.responses.clone()
     record = rollout(model, batch, DRAWN, num_generations=2)
     assert model.training is training
     assert torch.equal(batch.responses, before)
     assert not record.old_logprobs.requires_grad and not record.expected_reward.requires_grad
-
-
-def test_bad_sizes_and_finished_puzzles_are_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    with pytest.raises(ValueError, match="num_generations"):
-        rollout(model, batch, num_generations=0)
-    with pytest.raises(ValueError, match="max_tokens"):
-        rollout(model, batch, max_tokens=40)
-    done = replace(batch, responses=torch.zeros_like(batch.responses))
-    with pytest.raises(ValueError, match="no masked position"):
-        rollout(model, done)
 
 
 def most_blanks(batch: PuzzleBatch) -> int:
@@ -284,9 +239,7 @@ def test_noise_decides_whatever_the_passes(model: LladaForMaskedLM, batch: Puzzl
             assert torch.equal(getattr(parts, name), getattr(whole, name)), name
 
 
-def test_puzzles_decode_alike_wherever_they_are_dealt(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_puzzles_decode_alike_wherever_they_are_dealt(model, puzzles, tokenizer) -> None:
     def play(numbers: list[int]) -> Rollout:
         batch = PuzzleBatch.collate([puzzles[number] for number in numbers], pad_id=tokenizer.pad_token_id)
         noise = puzzle_noise(5, 0, numbers, 4, most_blanks(batch))

@@ -38,8 +38,7 @@ def assert_same(one: Any, other: Any) -> None:
 def test_records_come_back_with_their_types(tmp_path: Path) -> None:
     base = torch.arange(6.0)
     record = Pair(
-        {"a": [1, 2.5, "x", None, True], "b": (float("inf"), 0.1 + 0.2)},
-        Pair(base[::2], np.arange(4, dtype=np.uint8)),
+        {"a": [1, 2.5, "x", None, True], "b": (float("inf"), 0.1 + 0.2)}, Pair(base[::2], np.arange(4, dtype=np.uint8))
     )
     save_record([record, base], tmp_path / "r")
     (back, whole) = load_record(tmp_path / "r", [Pair])

@@ -1,5 +1,4 @@
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -7,20 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dllm_rl.decoding import (
-    STRATEGIES,
-    Decoding,
-    EntropyBound,
-    Threshold,
-    get_strategy,
-    semi_autoregressive,
-)
+from dllm_rl.decoding import STRATEGIES, Decoding, EntropyBound, Threshold, get_strategy, semi_autoregressive
 from dllm_rl.decoding.choosing import choose, draw_positions, within_entropy_bound
 from dllm_rl.decoding.rollouts import rollout
-from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, StateScores, log_margins
-from dllm_rl.sudoku import PuzzleBatch
-from sudoku_env.prompts.tokens import PreFilled
 
 # One state of five positions; 0 and 4 are filled. Position 1 has the largest probability of a token (0.5), position 2
 # the largest margin (0.45 to 0.2), position 3 the smallest probability and the second margin (0.3 to 0.25).
@@ -89,11 +78,6 @@ def test_blocks_are_absolute_and_the_first_with_a_mask_counts(length: int, expec
     probability = get_strategy("probability").score(scores(), torch.zeros(1, 5, dtype=torch.bool))[0]
     assert (score > NEG_INF).nonzero()[:, 0].tolist() == expected
     assert torch.equal(score[expected], probability[expected])
-
-
-def test_blocks_need_a_length() -> None:
-    with pytest.raises(ValueError, match="block_length=0"):
-        semi_autoregressive(0)
 
 
 def test_random_is_uniform_over_the_masked_positions() -> None:
@@ -189,55 +173,10 @@ def test_threshold_on_the_probability_is_that_of_fast_dllm(found: StateScores, c
         assert chosen == {ell: int(best[ell].indices) for ell in expected}
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("margin", {"tokens_per_step": 0}, "tokens_per_step=0 must be at least 1"),
-        ("margin", {"on_error": "stop"}, "on_error='stop' is unknown; use one of"),
-        ("policy", {"limit": Threshold(-1.0)}, r"Threshold\(score=-1.0\) does not fit strategy 'policy', which draws"),
-        (
-            "random",
-            {"limit": EntropyBound(0.1)},
-            r"EntropyBound\(nats=0.1\) does not fit strategy 'random', which draws",
-        ),
-        (
-            "margin",
-            {"limit": Threshold(2.0), "tokens_per_step": 1},
-            r"Threshold\(score=2.0\) decides nothing at tokens_",
-        ),
-        ("margin", {"limit": EntropyBound(0.1), "tokens_per_step": 1}, r"EntropyBound\(nats=0.1\) decides nothing at"),
-        ("margin", {"draws": 8}, "draws=8 does nothing with on_error='continue'; use 'redraw'"),
-        ("probability", {"limit": Threshold(0.9)}, r"reached by none of the scores .* in \[-inf, 0\] .*log\(0.9\)"),
-        ("semi_autoregressive", {"limit": Threshold(0.9)}, r"reached by none .*log\(0.9\)"),
-        ("entropy", {"limit": Threshold(0.5)}, "reached by none .* minus the nats of the entropy"),
-        ("margin", {"limit": Threshold(25.0)}, r"reached by none .* in \[0, 20.72\]"),
-        ("margin", {"limit": Threshold(0.0)}, "reached by all of the scores"),
-        ("margin_difference", {"limit": Threshold(1.5)}, r"reached by none .* in \[0, 1\]"),
-    ],
-)
-def test_a_decoding_without_meaning_is_refused(name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Decoding(name, **{"tokens_per_step": None, **options})
-
-
-def test_limits_that_are_none_are_refused() -> None:
-    for nats in (-0.1, math.nan, math.inf):
-        with pytest.raises(ValueError, match=f"an entropy bound of {nats} nats must be at least 0"):
-            EntropyBound(nats)
-    with pytest.raises(ValueError, match="a threshold of nan is none"):
-        Threshold(math.nan)
-    with pytest.raises(
-        TypeError, match=r"limit=0\.9 is no limit; use Threshold\(score\), EntropyBound\(nats\) or None"
-    ):
-        Decoding("probability", tokens_per_step=None, limit=0.9)  # type: ignore[arg-type]
-
-
 def test_a_decoding_takes_a_strategy_or_its_name() -> None:
     blocks = semi_autoregressive(5)
     assert get_strategy(Decoding(blocks).strategy) is blocks
     assert get_strategy(Decoding("entropy").strategy) is STRATEGIES["entropy"]
-    with pytest.raises(ValueError, match="'entropie' is unknown; choose one of random, probability, margin"):
-        Decoding("entropie")
 
 
 def test_which_strategies_draw() -> None:
@@ -247,9 +186,7 @@ def test_which_strategies_draw() -> None:
 
 
 @pytest.mark.parametrize("name", list(STRATEGIES))
-def test_every_strategy_decodes(
-    model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled], name: str
-) -> None:
+def test_every_strategy_decodes(model, batch, puzzles, name) -> None:
     generator = torch.Generator().manual_seed(0)
     record = rollout(model, batch, Decoding(name, on_error="end"), num_generations=3, generator=generator)
     live: Tensor = record.live

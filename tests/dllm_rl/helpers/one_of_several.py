@@ -14,11 +14,11 @@ from tests.dllm_rl.helpers.tiny_training import KeepGradients, sft_trainer, trai
 
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])
-for index, changes in enumerate(json.loads(sys.argv[2])):
+for name, changes in json.loads(sys.argv[2]).items():
     kept = KeepGradients()
     make = sft_trainer if changes.pop("kind", None) == "sft" else trainer
-    run = make(folder / str(index), warm_model().double(), callbacks=[kept], **changes)
+    run = make(folder / name, warm_model().double(), callbacks=[kept], **changes)
     run.train()
-    stem = folder / f"{index}-rank{run.args.process_index}"
+    stem = folder / f"{name}-rank{run.args.process_index}"
     save_file(kept.tensors(), stem.with_suffix(".safetensors"))
     stem.with_suffix(".json").write_text(json.dumps(run.state.log_history))

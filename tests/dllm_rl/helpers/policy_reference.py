@@ -184,11 +184,7 @@ def as_rollout(
 
 
 def objective(
-    model: nn.Module,
-    puzzles: Sequence[PreFilled],
-    record: Rollout,
-    config: PolicyConfig,
-    settings: ObjectiveConfig,
+    model: nn.Module, puzzles: Sequence[PreFilled], record: Rollout, config: PolicyConfig, settings: ObjectiveConfig
 ) -> tuple[Tensor, Tensor, int]:
     """Both terms of J with their gradients and the number of clipped decisions, by loops over what was played."""
     scored_tail_id = _answer_at(record, record.problems.scored)
@@ -245,10 +241,7 @@ def cross_entropy(
     plain = replace(config, token_temperature=1.0)
     for row, column in record.live.nonzero().tolist():
         puzzle = puzzles[row // record.num_generations]
-        state = [
-            *puzzle.token_ids[: puzzle.prompt_length],
-            *record.responses[record.state_of[row, column]].tolist(),
-        ]
+        state = [*puzzle.token_ids[: puzzle.prompt_length], *record.responses[record.state_of[row, column]].tolist()]
         policy = policy_at(model, state, puzzle, plain)
         weight = 1 / len(record.live) / (int(record.decisions[row]) if settings.reduction == "mean" else 1)
         solution = dict(zip(puzzle.layout.cell_positions.tolist(), puzzle.layout.solution_ids.tolist(), strict=True))

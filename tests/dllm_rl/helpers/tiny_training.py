@@ -1,12 +1,15 @@
 """A 4×4 model and puzzles small enough to train within a test."""
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from transformers import PreTrainedTokenizerFast, TrainerCallback
 
+import dllm_rl.training.trainer
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer, masked_diffusion_loss
 from dllm_rl.sudoku import SudokuTask
@@ -108,14 +111,31 @@ def sft_trainer(
     *,
     callbacks: list[TrainerCallback] | None = None,
     count: int = 16,
+    short: int = 0,
     **changes: Any,
 ) -> SftTrainer:
+    """Of puzzles with compact prompts, and others with short ones."""
+    given = [*puzzles(count), *(puzzles(short, seed=2, template="short") if short else ())]
     return SftTrainer(
         model=new_model() if model is None else model,
         args=SftArguments(**{**SHORT, "output_dir": str(folder), **changes}),
-        train_dataset=SftDataset(sudoku_task(with_tail=True).batch(puzzles(count))),
+        train_dataset=SftDataset(sudoku_task(with_tail=True).batch(given)),
         callbacks=callbacks,
     )
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch, name: str, keep: Callable[..., Any]) -> list[Any]:
+    """What is kept of each call of a function by trainers, by its arguments and what it returned."""
+    kept: list[Any] = []
+    original = getattr(dllm_rl.training.trainer, name)
+
+    def recording(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        kept.append(keep(args, kwargs, result))
+        return result
+
+    monkeypatch.setattr(dllm_rl.training.trainer, name, recording)
+    return kept
 
 
 def logged(of: UnmaskTrainer, name: str) -> list[float]:

@@ -39,9 +39,7 @@ class Fixed(nn.Module):
 
 @pytest.mark.parametrize("shift", [False, True])
 @pytest.mark.parametrize("bare", [False, True])
-def test_a_plain_model_decodes_like_the_native_one(
-    model: LladaForMaskedLM, batch: PuzzleBatch, shift: bool, bare: bool
-) -> None:
+def test_a_plain_model_decodes_like_the_native_one(model, batch, shift, bare) -> None:
     adapted = as_policy_model(Plain(model, shift=shift, bare=bare), shifted=shift)
     expected = decode(model, batch, Decoding("margin", tokens_per_step=2))
     record = decode(adapted, batch, Decoding("margin", tokens_per_step=2))
@@ -56,12 +54,7 @@ def test_gradients_are_those_of_the_native_model(model: LladaForMaskedLM, batch:
     found = []
     for policy_model in (model, as_policy_model(Plain(model, shift=shift, bare=False), shifted=shift)):
         model.zero_grad()
-        objective_pass(
-            policy_model,
-            record,
-            lambda one, other: (one + other).backward(),
-            config=ObjectiveConfig(),
-        )
+        objective_pass(policy_model, record, lambda one, other: (one + other).backward(), config=ObjectiveConfig())
         found.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])
     assert found[0] and any(gradient.any() for gradient in found[0])
     torch.testing.assert_close(*found, rtol=1e-7, atol=1e-9)

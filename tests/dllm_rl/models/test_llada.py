@@ -308,11 +308,6 @@ def test_loops_are_a_deeper_model_whose_blocks_share_their_weights() -> None:
         torch.testing.assert_close(block.q_proj.weight.grad, sum(of_deep))
 
 
-def test_no_loop_is_refused() -> None:
-    with pytest.raises(ValueError, match="n_loops=0 must be at least 1"):
-        make_model(n_loops=0)
-
-
 def test_embeddings_can_be_replaced() -> None:
     model = make_model()
     wider = torch.nn.Embedding(110, 32)

@@ -53,9 +53,7 @@ def test_a_shard_that_is_missing_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n_kv_heads", [4, 2, 1])
 @pytest.mark.parametrize("rope_theta", [500000.0, 100.0])
-def test_a_published_folder_equals_llama_without_its_causal_mask(
-    tmp_path: Path, n_kv_heads: int, rope_theta: float
-) -> None:
+def test_a_published_folder_equals_llama_without_its_causal_mask(tmp_path, n_kv_heads, rope_theta) -> None:
     write_published(tmp_path, n_kv_heads=n_kv_heads, rope_theta=rope_theta)
     model = AutoModelForMaskedLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
     llama = llama_of(json.loads((tmp_path / "config.json").read_text()), stored_weights(tmp_path))

@@ -3,7 +3,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.decoding import Decode, Decoding, Evaluation, decode, evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
@@ -14,9 +13,7 @@ from sudoku_env.prompts.tokens import PreFilled, detect_definite
 
 
 @pytest.mark.parametrize("name", ["margin", "probability"])
-def test_decodes_that_go_on_after_an_error_are_judged_like_those_that_end(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, name: str
-) -> None:
+def test_decodes_that_go_on_after_an_error_are_judged_like_those_that_end(model, puzzles, tokenizer, name) -> None:
     expected = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), Decoding(name, on_error="end"))
     batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
     record = decode(model, batch, Decoding(name))
@@ -34,9 +31,7 @@ def test_decodes_that_go_on_after_an_error_are_judged_like_those_that_end(
 
 
 @pytest.mark.parametrize(("name", "count"), [("random", 1), ("margin", 2), ("definite_first", 3)])
-def test_against_loops(
-    model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled], name: str, count: int
-) -> None:
+def test_against_loops(model, batch, puzzles, name, count) -> None:
     generator = torch.Generator().manual_seed(1)
     record = decode(model, batch, Decoding(name, tokens_per_step=count), generator=generator)
     metrics, order = Evaluation.of(record), ladder_order(record)

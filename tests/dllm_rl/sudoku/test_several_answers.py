@@ -58,13 +58,3 @@ def test_answers_need_not_be_known() -> None:
     one.answers[one.judged] = one.mask_id
     with pytest.raises(ValueError, match="a position that is judged needs its right token"):
         check_batch(one)
-
-
-def test_what_has_no_single_answer_is_not_corrected() -> None:
-    with pytest.raises(ValueError, match="several answers; use 'end'"):
-        rollout(warm_model(), few_clues(1), Decoding("policy", on_error="correct"))
-
-
-def test_a_batch_has_one_kind_of_right_answers() -> None:
-    with pytest.raises(ValueError, match="answers='one' and 'any'"):
-        sudoku_task().batch([*puzzles(1), *puzzles(1, answers="any")])

@@ -127,9 +127,7 @@ class FullDisk:
 
 
 @pytest.mark.parametrize("passing", [6, 9, 11])
-def test_a_full_disk_leaves_the_checkpoint_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Result, passing: int
-) -> None:
+def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, monkeypatch, whole, passing) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     disk = FullDisk(passing, RuntimeError("PytorchStreamWriter failed") if passing % 2 else full)
     with monkeypatch.context() as patch:
@@ -160,9 +158,7 @@ def test_a_real_process_that_may_not_write_large_files(tmp_path: Path, whole: Re
     assert not (tmp_path / "partial").exists()
 
 
-def test_without_an_older_checkpoint_a_full_disk_means_starting_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_an_older_checkpoint_a_full_disk_means_starting_again(tmp_path, monkeypatch) -> None:
     FullDisk(0, OSError(errno.ENOSPC, "No space left on device")).guard(monkeypatch, torch, "save")
     with pytest.raises(CheckpointError, match="start again"):
         trainer(tmp_path, save_strategy="steps", save_steps=1).train()

@@ -8,17 +8,13 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
-from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decoding import OnError
 from dllm_rl.decoding.rollouts import Rollout, rollout
-from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.sudoku import PuzzleBatch
 from sudoku_env.envs.sources import PromptPool
 from sudoku_env.envs.unmask_env import UnmaskEnv
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.prompts.text import build_prompt
-from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.tiny_llada import make_model
 from tests.dllm_rl.helpers.update_checks import DRAWN, uneven, uneven_rollout
 
@@ -80,13 +76,7 @@ def assert_replays_together(envs: SudokuUnmaskVectorEnv, record: Rollout) -> Non
 
 @pytest.mark.parametrize("on_error", ["end", "correct"])
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_roll_outs_replay_in_the_environments(
-    fitted: LladaForMaskedLM,
-    tokenizer: PreTrainedTokenizerFast,
-    puzzles: list[PreFilled],
-    count: int,
-    on_error: OnError,
-) -> None:
+def test_roll_outs_replay_in_the_environments(fitted, tokenizer, puzzles, count, on_error) -> None:
     """With a random model and one that has half learned the puzzles: the same states, rewards, errors and ends."""
     prompts = [
         build_prompt(puzzle.layout.puzzle, ("compact", "short")[number % 2]) for number, puzzle in enumerate(puzzles)

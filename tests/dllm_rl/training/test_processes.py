@@ -23,8 +23,9 @@ from tests.dllm_rl.helpers.tiny_training import (
 )
 from tests.helpers.warm_process import run_in_two_processes
 
-HELPERS = Path(__file__).parents[1] / "helpers"
-COMMON = {
+SCRIPT = Path(__file__).parents[1] / "helpers" / "one_of_several.py"
+Settings = dict[str, Any]
+COMMON: Settings = {
     "max_steps": 4,
     "count": 16,
     "logging_steps": 2,
@@ -32,51 +33,45 @@ COMMON = {
     "optim": "sgd",
     "advantage_scale": "none",  # dividing by a small spread would magnify rounding
 }
-WHOLE = {**COMMON, "per_device_train_batch_size": 8}
-DEALT = {**COMMON, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "max_tokens_per_pass": 150}
-CHANGES = [
-    {"max_grad_norm": 0.0, "num_iterations": 2, "advantage_baseline": "leave_one_out"},
-    {"rl_learning_rate": 3e-3, "sft_learning_rate": 1e-3, "max_grad_norm": 0.05},
-    {"policy_weight": 0.0, "f_form": "log", "num_iterations": 2, "num_generations": 1},
-]
-JUDGED = {
-    **COMMON,
-    "per_device_train_batch_size": 4,
-    "policy_weight": 0.0,
-    "f_weight": 0.0,
-    "judged_weight": 1.0,
-    "judged_draws": 8,
-    "num_mini_batches": 2,
-    "on_error": "redraw",
-    "max_grad_norm": 0.0,
+WHOLE, HALF, QUARTER = ({"per_device_train_batch_size": size} for size in (8, 4, 2))
+DEALT = {**QUARTER, "gradient_accumulation_steps": 2, "max_tokens_per_pass": 150}
+NO_CLIP = {"max_grad_norm": 0.0}
+OWN = {"policy_weight": 0.0, "f_weight": 0.0, "num_mini_batches": 2, **NO_CLIP}
+JUDGED: Settings = {**COMMON, **OWN, "judged_weight": 1.0, "judged_draws": 8, "on_error": "redraw"}
+KEPT = {"ce_weight": 0.5, "ce_target": "own", "kept_weight": 1.0, "on_error": "guard", "num_generations": 1}
+SFT: Settings = {"kind": "sft", "max_steps": 3, "count": 16, "learning_rate": 3e-3, "optim": "sgd", **NO_CLIP}
+RUNS: dict[str, tuple[Settings, Settings]] = {
+    # Two accumulated batches of several passes each.
+    "ratios": ({**COMMON, **NO_CLIP, "num_iterations": 2, "advantage_baseline": "leave_one_out"}, DEALT),
+    "two rates": ({**COMMON, "rl_learning_rate": 3e-3, "sft_learning_rate": 1e-3, "max_grad_norm": 0.05}, DEALT),
+    "f": ({**COMMON, "policy_weight": 0.0, "f_form": "log", "num_iterations": 2, "num_generations": 1}, DEALT),
+    # A step on half of the states of four puzzles: what is drawn at a state, and into what part it is dealt, is a
+    # matter of its problem and its place there.
+    "judged": (JUDGED, HALF),
+    "guarded": ({**COMMON, **OWN, **KEPT, "judged_draws": 4, "tokens_per_step": 18}, HALF),
+    # A puzzle's mask is a matter of the seed, the step and its number in the global batch.
+    "supervised": (SFT, {**QUARTER, "gradient_accumulation_steps": 2}),
 }
-"""A step on half of the states of four puzzles in each process."""
-GUARDED = {
-    **JUDGED,
-    "judged_weight": 0.0,
-    "judged_draws": 4,
-    "ce_weight": 0.5,
-    "ce_target": "own",
-    "kept_weight": 1.0,
-    "on_error": "guard",
-    "num_generations": 1,
-    "tokens_per_step": 18,
-}
-
-
-SFT = {"kind": "sft", "max_steps": 3, "count": 16, "learning_rate": 3e-3, "optim": "sgd", "max_grad_norm": 0.0}
-"""Masked-diffusion fine-tuning, two of eight puzzles at a time in each process."""
+"""Of each run what it does on eight puzzles, and what each of two processes takes of it."""
 
 
 @pytest.fixture(scope="module")
 def dealt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What two processes did with all of `CHANGES`, then with `JUDGED` and `GUARDED`, then with `SFT`."""
+    """What two processes did with all of `RUNS`."""
     folder = tmp_path_factory.mktemp("dealt")
-    cut = {**SFT, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
-    runs = json.dumps([*({**DEALT, **changes} for changes in CHANGES), JUDGED, GUARDED, cut])
-    done = run_in_two_processes(HELPERS / "one_of_several.py", [folder, runs])
+    done = run_in_two_processes(
+        SCRIPT, [folder, json.dumps({name: {**run, **own} for name, (run, own) in RUNS.items()})]
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     return folder
+
+
+def played(folder: Path, **settings: Any) -> tuple[Any, KeepGradients]:
+    """A run of a double-precision model in this process, and its gradients."""
+    kept, make = KeepGradients(), sft_trainer if settings.pop("kind", None) else trainer
+    run = make(folder, warm_model().double(), callbacks=[kept], **settings)
+    run.train()
+    return run, kept
 
 
 def assert_close(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> None:
@@ -85,49 +80,25 @@ def assert_close(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -
         assert one == pytest.approx(other, abs=1e-9, rel=1e-6)
 
 
-def assert_same_gradients(folder: Path, index: int, kept: KeepGradients, tolerance: float = 1e-9) -> None:
-    """Both processes applied these gradients, within roundings of float64, or of a loss that counts in fp32."""
-    for rank in (0, 1):
-        gradients = load_file(folder / f"{index}-rank{rank}.safetensors")
-        assert gradients.keys() == kept.tensors().keys()
-        for name, gradient in kept.tensors().items():
-            assert (gradients[name] - gradient).abs().max() <= tolerance * max(1.0, float(gradient.abs().max()))
+def assert_same_gradients(found: dict[str, Tensor], kept: KeepGradients, tolerance: float = 1e-9) -> None:
+    """Within roundings of float64, or of a loss that counts in fp32."""
+    assert found.keys() == kept.tensors().keys()
+    for name, gradient in kept.tensors().items():
+        assert (found[name] - gradient).abs().max() <= tolerance * max(1.0, float(gradient.abs().max()))
 
 
-def test_two_processes_take_the_steps_of_one(tmp_path: Path, dealt: Path) -> None:
-    """Same global batch, dealt to two processes with two accumulated batches of several passes each, in float64."""
-    for index, changes in enumerate(CHANGES):
-        kept = KeepGradients()
-        run = trainer(tmp_path, warm_model().double(), callbacks=[kept], **{**WHOLE, **changes})
-        run.train()
-        assert bool(kept.second) == ("sft_learning_rate" in changes)
-        assert_same_gradients(dealt, index, kept)
-        for rank in (0, 1):
-            logs = json.loads((dealt / f"{index}-rank{rank}.json").read_text())
-            assert len(logs) == 3
-            assert_close(logs, run.state.log_history)
-
-
-@pytest.mark.parametrize(("index", "changes"), [(0, JUDGED), (1, GUARDED)])
-def test_judged_draws_of_two_processes_are_those_of_one(
-    tmp_path: Path, dealt: Path, index: int, changes: dict[str, Any]
-) -> None:
-    """What is drawn at a state, and into what part it is dealt, is a matter of its problem and its place there."""
-    kept = KeepGradients()
-    options = {**changes, "per_device_train_batch_size": 8}
-    trainer(tmp_path, warm_model().double(), callbacks=[kept], **options).train()
-    assert len(kept.first) == JUDGED["max_steps"]
+@pytest.mark.parametrize("name", RUNS)
+def test_two_processes_take_the_steps_of_one(tmp_path: Path, dealt: Path, name: str) -> None:
+    """Of the same global batch, in float64."""
+    settings, _ = RUNS[name]
+    run, kept = played(tmp_path, **settings, **WHOLE)
+    assert bool(kept.second) == ("sft_learning_rate" in settings) and len(kept.first) == settings["max_steps"]
     assert all(any(bool(gradient.any()) for gradient in step) for step in kept.first)
-    assert_same_gradients(dealt, len(CHANGES) + index, kept)
-
-
-def test_two_processes_mask_as_one_does(tmp_path: Path, dealt: Path) -> None:
-    """A puzzle's mask is a matter of the seed, the step and its number in the global batch."""
-    kept = KeepGradients()
-    options = {**SFT, "per_device_train_batch_size": 8}
-    del options["kind"]
-    sft_trainer(tmp_path, warm_model().double(), callbacks=[kept], **options).train()
-    assert_same_gradients(dealt, len(CHANGES) + 2, kept, 1e-6)
+    for rank in (0, 1):
+        found = load_file(dealt / f"{name}-rank{rank}.safetensors")
+        assert_same_gradients(found, kept, 1e-6 if name == "supervised" else 1e-9)
+        if "advantage_scale" in settings:
+            assert_close(json.loads((dealt / f"{name}-rank{rank}.json").read_text()), run.state.log_history)
 
 
 def test_what_torch_draws_in_a_pass_is_each_processs_own() -> None:
@@ -158,15 +129,10 @@ def test_what_torch_draws_in_a_pass_is_each_processs_own() -> None:
     "changes", [{}, {"state_fraction": 0.5}, JUDGED], ids=["all states", "drawn states", "judged decisions"]
 )
 def test_accumulation_and_passes_change_nothing(tmp_path: Path, dealt: dict[str, int], changes: dict[str, Any]) -> None:
-    whole, parts = KeepGradients(), KeepGradients()
-    options = {**changes, "max_grad_norm": 0.0, "per_device_train_batch_size": 8}
-    one = trainer(tmp_path, warm_model().double(), callbacks=[whole], **{**WHOLE, **options})
-    one.train()
-    other = trainer(tmp_path, warm_model().double(), callbacks=[parts], **{**WHOLE, **options, **dealt})
-    other.train()
-    for step, other_step in zip(whole.first, parts.first, strict=True):
-        for theirs, ours in zip(step, other_step, strict=True):
-            assert (ours - theirs).abs().max() <= 1e-9 * max(1.0, float(theirs.abs().max()))
+    options = {**COMMON, **changes, **NO_CLIP}
+    one, whole = played(tmp_path, **options, **WHOLE)
+    other, parts = played(tmp_path, **{**options, **dealt})
+    assert_same_gradients(parts.tensors(), whole)
     assert_close(other.state.log_history, one.state.log_history)
 
 

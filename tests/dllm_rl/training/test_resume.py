@@ -50,9 +50,7 @@ def no_step(*args: Any, **kwargs: Any) -> None:
         pytest.param(sft_trainer, {"max_steps": 3}, id="supervised"),
     ],
 )
-def test_a_run_that_has_ended_takes_no_further_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Any, settings: dict[str, Any]
-) -> None:
+def test_a_run_that_has_ended_takes_no_further_step(tmp_path, monkeypatch, make, settings) -> None:
     first = make(tmp_path, **{**SAVING, **settings})
     ended = first.train()
     assert ended.training_loss != 0
@@ -160,9 +158,7 @@ def test_every_file_that_resuming_reads_is_watched(saved: Path) -> None:
 
 @pytest.mark.parametrize("damage", [Path.unlink, cut, flip])
 @pytest.mark.parametrize("name", FILES)
-def test_damage_is_named_and_the_last_whole_checkpoint_taken(
-    saved: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, damage: Any
-) -> None:
+def test_damage_is_named_and_the_last_whole_checkpoint_taken(saved, tmp_path, caplog, name, damage) -> None:
     """Without training: the part that chooses where to start."""
     folder = Path(shutil.copytree(saved, tmp_path / "run"))
     damage(folder / "checkpoint-2" / name)
@@ -202,9 +198,7 @@ def test_files_that_are_whole_and_wrong_are_named(run_folder: Path) -> None:
         trainer(run_folder, **{**SAVING, "max_steps": 3}).train(resume_from_checkpoint="last")
 
 
-def test_a_fresh_run_leaves_old_checkpoints_alone_unless_asked(
-    run_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_fresh_run_leaves_old_checkpoints_alone_unless_asked(run_folder, tmp_path, caplog) -> None:
     with pytest.raises(CheckpointError, match=r"holds checkpoint-2 of an earlier run; .*overwrite_output_dir=True"):
         trainer(run_folder, **SAVING).train()
     assert (run_folder / "checkpoint-1").is_dir()

@@ -13,7 +13,7 @@ from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.errors import CheckpointError
 from tests.dllm_rl.helpers.sharded import PASSES, loss_of, play
-from tests.dllm_rl.helpers.tiny_training import arguments, new_model, puzzles, sudoku_task, trainer, untimed
+from tests.dllm_rl.helpers.tiny_training import arguments, new_model, puzzles, sudoku_task, untimed
 from tests.helpers.warm_process import run_in_processes
 
 SCRIPT = Path(__file__).parents[1] / "helpers" / "sharded.py"
@@ -29,12 +29,7 @@ COMMON: dict[str, Any] = {
 SAVED = {**COMMON, "num_iterations": 2, "optim": "adamw_torch", "save_strategy": "steps", "save_steps": 1}
 WHOLE = {"per_device_train_batch_size": 12}
 """What the processes share in a step; a pass holds few states, so each takes passes of its own number."""
-IN_TWO = {
-    "shard": True,
-    "per_device_train_batch_size": 2,
-    "gradient_accumulation_steps": 3,
-    "max_tokens_per_pass": 150,
-}
+IN_TWO = {"shard": True, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 3, "max_tokens_per_pass": 150}
 IN_THREE = {**IN_TWO, "gradient_accumulation_steps": 2}
 RUNS: dict[str, dict[str, Any]] = {
     "plain": COMMON,
@@ -219,25 +214,9 @@ def test_a_process_that_dies_ends_the_others_in_seconds(tmp_path: Path) -> None:
     assert alone["seconds"] < 60
 
 
-def test_one_process_cannot_be_dealt_anything(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="there is one; start with torchrun"):
-        trainer(tmp_path, shard=True)
-
-
 @pytest.mark.parametrize("name", ["ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"])
 def test_what_accelerate_launches_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     args = arguments(tmp_path)
     monkeypatch.setenv(name, "true")
     with pytest.raises(ValueError, match=f"leave out {name}, and start with torchrun and shard=True"):
         UnmaskTrainer(new_model(), args, puzzles(8), sudoku_task())
-
-
-@pytest.mark.parametrize("name", ["shard", "fp16"])  # a scaler would divide each gradient twice
-def test_two_rates_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match=f"is not supported with {name}; give one rate to both terms"):
-        arguments(tmp_path, rl_learning_rate=1e-3, sft_learning_rate=1e-4, **{name: True})
-
-
-def test_fp16_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="fp16=True is not supported with shard"):
-        arguments(tmp_path, shard=True, fp16=True)

@@ -7,8 +7,6 @@ from torch import nn
 from torch.optim import SGD, AdamW
 from transformers import TrainerCallback
 
-import dllm_rl.training.trainer
-from dllm_rl.decoding.rollouts import rollout
 from dllm_rl.training.two_rates import TwoRateOptimizer
 from dllm_rl.training.update import objective_pass
 from tests.dllm_rl.helpers.tiny_training import KeepGradients, logged, trainer, warm_model
@@ -137,23 +135,6 @@ def test_schedulers_reach_both_also_after_loading():
         assert inner == pytest.approx([rate * (1 - step / 4) for rate in RATES])
 
 
-def test_closures_are_refused():
-    with pytest.raises(ValueError, match="closure"):
-        TwoRateOptimizer([parameter(0.0)], sgd, RATES).step(lambda: 0.0)
-
-
-def keep_rollouts(monkeypatch):
-    """Records the roll-outs that the trainer makes."""
-    kept = []
-
-    def recording(*args, **kwargs):
-        kept.append(rollout(*args, **kwargs))
-        return kept[-1]
-
-    monkeypatch.setattr(dllm_rl.training.trainer, "rollout", recording)
-    return kept
-
-
 @pytest.mark.parametrize("max_grad_norm", [0.0, 1e-3])
 def test_the_log_tells_the_norm_of_both_gradients_together_and_each_ones(tmp_path, max_grad_norm):
     """Before clipping; their sum has the norm that one rate for both would log, as the roll-out is the same."""
@@ -178,12 +159,11 @@ def test_the_log_tells_the_norm_of_both_gradients_together_and_each_ones(tmp_pat
 
 
 @pytest.mark.parametrize("accumulated", [1, 2])
-def test_trainer_step_is_plain_sgd_on_the_weighted_sum(tmp_path, monkeypatch, accumulated):
+def test_trainer_step_is_plain_sgd_on_the_weighted_sum(tmp_path, rollouts, accumulated):
     """In float64, on roll-outs in which both terms move the parameters."""
-    kept = keep_rollouts(monkeypatch)
 
     def draw(seed):
-        kept.clear()
+        rollouts.clear()
         run = trainer(
             tmp_path,
             warm_model().double(),
@@ -196,8 +176,8 @@ def test_trainer_step_is_plain_sgd_on_the_weighted_sum(tmp_path, monkeypatch, ac
             seed=seed,
         )
         run.train()
-        assert len(kept) == accumulated
-        return run, [steps_of_one_term(record, run.objective, RATES, accumulated) for record in kept]
+        assert len(rollouts) == accumulated
+        return run, [steps_of_one_term(record, run.objective, RATES, accumulated) for record in rollouts]
 
     def both_terms_move(case):
         _, found = case

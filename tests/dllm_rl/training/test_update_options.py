@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decoding import OnError
 from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.models.llada import LladaForMaskedLM
@@ -21,11 +20,7 @@ from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.policy_reference import cross_entropy, gradients, objective
 from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY, assert_same, moved, near, run, uneven, uneven_rollout
 
-ALL = ObjectiveConfig(
-    advantage_baseline="leave_one_out",
-    ce_weight=0.6,
-    reduction="mean",
-)
+ALL = ObjectiveConfig(advantage_baseline="leave_one_out", ce_weight=0.6, reduction="mean")
 PLAIN = ObjectiveConfig(advantage_scale="none")
 
 
@@ -39,10 +34,7 @@ def play(
     num_generations: int = 4,
 ) -> Rollout:
     batch = PuzzleBatch.collate(
-        puzzles[:3],
-        pad_id=tokenizer.pad_token_id,
-        tail_id=tokenizer.eos_token_id if known else None,
-        tail=tail,
+        puzzles[:3], pad_id=tokenizer.pad_token_id, tail_id=tokenizer.eos_token_id if known else None, tail=tail
     )
     return uneven_rollout(model, batch, seed=11, num_generations=num_generations)
 
@@ -53,10 +45,7 @@ def record(model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrai
 
 
 def check_both_terms(
-    model: LladaForMaskedLM,
-    puzzles: list[PreFilled],
-    record: Rollout,
-    config: ObjectiveConfig,
+    model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout, config: ObjectiveConfig
 ) -> None:
     rl, sft, clipped = objective(model, puzzles[:3], record, POLICY, config)
     for term, weights in ((rl, (1.0, 0.0)), (sft, (0.0, 1.0))):
@@ -83,9 +72,7 @@ def test_the_logarithm_of_f(model: LladaForMaskedLM, puzzles: list[PreFilled], r
 
 
 @pytest.mark.parametrize("on_error", ["end", "correct"])
-def test_decisions_on_several_positions(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], batch: PuzzleBatch, on_error: OnError
-) -> None:
+def test_decisions_on_several_positions(model, puzzles, batch, on_error) -> None:
     """The ratio is that of the whole decision; at an update after the first it is not 1, and some are cut."""
     config = ObjectiveConfig(advantage_scale="none", reduction="mean")
     after = copy.deepcopy(model)
@@ -118,14 +105,7 @@ def test_a_scored_tail(model: LladaForMaskedLM, puzzles: list[PreFilled], tokeni
         ({"ce_weight": 0.7, "ce_on": "definite"}, True),
     ],
 )
-def test_the_cross_entropy(
-    model: LladaForMaskedLM,
-    puzzles: list[PreFilled],
-    tokenizer: PreTrainedTokenizerFast,
-    reduction: str,
-    changes: dict,
-    known: bool,
-) -> None:
+def test_the_cross_entropy(model, puzzles, tokenizer, reduction, changes, known) -> None:
     record = play(model, puzzles, tokenizer, known=known, num_generations=2)
     moved(model, 0.02)
     config = ObjectiveConfig(policy_weight=0.0, f_weight=0.0, reduction=reduction, **changes)  # type: ignore[arg-type]
@@ -135,9 +115,7 @@ def test_the_cross_entropy(
     assert set(result.terms) == {"ce"} and result.objective == near(float(expected.detach())) != 0
 
 
-def test_a_prefilled_tail_has_no_reward_outside_the_map(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_a_prefilled_tail_has_no_reward_outside_the_map(model, puzzles, tokenizer) -> None:
     record = play(model, puzzles, tokenizer, tail="prefill")
     filled = record.problems.open_tail(record.problems.responses, torch.arange(3))
     assert not bool(filled.any()) and bool(record.problems.judged[0][record.positions[record.live]].all())
@@ -150,9 +128,7 @@ def test_a_prefilled_tail_has_no_reward_outside_the_map(
 # All options at once: passes of any size, states drawn.
 
 
-def test_with_every_option_the_gradient_does_not_depend_on_the_size_of_a_pass(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_with_every_option_the_gradient_does_not_depend_on_the_size_of_a_pass(model, puzzles, tokenizer) -> None:
     record = play(model, puzzles, tokenizer, tail="scored")
     moved(model, 0.02)
     length = record.problems.prompt_ids.shape[1] + record.responses.shape[1]
@@ -165,12 +141,7 @@ def test_with_every_option_the_gradient_does_not_depend_on_the_size_of_a_pass(
         assert parts.objective == near(whole.objective) == near(sum(whole.terms.values()))
 
 
-def test_drawn_states_enumerated_give_the_full_gradient(
-    model: LladaForMaskedLM,
-    puzzles: list[PreFilled],
-    tokenizer: PreTrainedTokenizerFast,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_drawn_states_enumerated_give_the_full_gradient(model, puzzles, tokenizer, monkeypatch) -> None:
     """The mean over all 2^S draws, weighted by their probability, on a fresh roll-out."""
     batch = PuzzleBatch.collate(puzzles[:1], pad_id=tokenizer.pad_token_id, tail_id=tokenizer.eos_token_id)
     cells = (batch.responses == batch.layout.mask_id) & batch.judged[0]
@@ -255,9 +226,7 @@ def test_noise_of_a_state_is_a_matter_of_its_problem_and_place_alone() -> None:
 # Parts of a roll-out.
 
 
-def test_the_whole_gradient_is_the_mean_over_equal_parts(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_the_whole_gradient_is_the_mean_over_equal_parts(model, puzzles, tokenizer) -> None:
     record = play(model, puzzles, tokenizer)
     moved(model, 0.02)
     _, expected = run(model, record, ALL)

@@ -68,7 +68,7 @@ def test_its_schemas_reach_the_model(tmp_path: Path) -> None:
     args = arguments(**settings(tmp_path, num_generations=2, per_device_train_batch_size=2, max_turns=3))
     run = made(chat_model(), None, args, [ROW], chat_tokenizer(), environment_factory=environment_factory(size=4))
     names = [schema["function"]["name"] for schema in run.toolbox.schemas]
-    assert sorted(names) == ["erase", "give_up", "hint", "place"]
+    assert sorted(names) == ["erase", "give_up", "hint", "place", "undo"]
     (sample, _) = run._generate_completions([ROW], 2)
     prompt = chat_tokenizer().decode(sample.prompt_ids)
     assert prompt.count("The row of the cell, counted from 1 at the top.") == 2 and "Solve this 4x4 Sudoku" in prompt

@@ -52,7 +52,6 @@ RUNS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
             "kind": "vapor",
             "max_steps": 7,
             "pref_loss_weight": 0.2,
-            "gradient_shares": True,
             "max_completion_length": 8,
             "verifiable_term_split": ["e", "o"],
         },

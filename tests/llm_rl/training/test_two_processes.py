@@ -62,7 +62,7 @@ RUNS: dict[str, tuple[Settings, Settings, Settings]] = {
         FEW,
         {**QUARTER, "precompute_ref_log_probs": True},
     ),
-    "vapor": ({"kind": "vapor", "kl_weight": 0.1, "pref_loss_weight": 0.4, "gradient_shares": True}, ALONE, ONE_PASS),
+    "vapor": ({"kind": "vapor", "kl_weight": 0.1, "pref_loss_weight": 0.4}, ALONE, ONE_PASS),
     "raro, separate": ({**RARO, "critic_batch": "separate", "critic_generations": 2}, {}, ONE_PASS),
     "raro, mixed": ({**RARO, "critic_batch": "mixed", "critic_generations": 2}, {}, ONE_PASS),
     "raro, warm": ({**RARO, "critic_batch": "mixed", "critic_warmup": 0.01, "critic_generations": 6}, {}, ONE_PASS),

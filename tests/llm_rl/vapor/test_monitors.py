@@ -1,49 +1,13 @@
-import math
-
 import pytest
 import torch
 
 from llm_rl.core import MetricAccumulator
 from llm_rl.rollout.spans import Rule
-from llm_rl.vapor import VaporBatch, VaporConfig, vapor_loss, vapor_terms
+from llm_rl.vapor import VaporConfig, vapor_loss, vapor_terms
 from llm_rl.vapor.batches import Response, VaporSample, collate_pairs, find_part, place_response, preference_pair
-from llm_rl.vapor.monitors import GradientShares, record_preferences, record_vapor
+from llm_rl.vapor.monitors import record_preferences, record_vapor
 from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
 from tests.llm_rl.helpers.vapor_batches import random_batch
-
-
-def parametrized(first: torch.Tensor, second: torch.Tensor, keep: str) -> VaporBatch:
-    """A policy of two numbers; the gradient goes through "completions", "pairs" or both."""
-    batch = random_batch(3, 1)
-    through = {"completions": (1, 0), "pairs": (0, 1), "both": (1, 1)}[keep]
-    logprobs = batch.logprobs + (first if through[0] else first.detach())
-    a, b = (first, second) if through[1] else (first.detach(), second.detach())
-    pair = batch.pair._replace(chosen=batch.pair.chosen + a + b, rejected=batch.pair.rejected - b)
-    return batch._replace(logprobs=logprobs, pair=pair)
-
-
-def test_shares_of_the_gradient_by_detaching_the_rest() -> None:
-    config = VaporConfig(beta=0.4, kl_weight=0.3, pref_loss_weight=0.2, clip_high=2.0)
-    first, second = (torch.nn.Parameter(torch.tensor(value, dtype=torch.float64)) for value in (0.1, 0.2))
-    expected = {}
-    for name, keep in (("verifiable", "completions"), ("preference", "pairs")):
-        batch = parametrized(first, second, keep)
-        surrogate = vapor_loss(vapor_terms(batch, config), batch, config).surrogate
-        gradients = torch.autograd.grad(surrogate, [first, second], materialize_grads=True)
-        expected[name] = math.hypot(*(float(gradient) for gradient in gradients))
-    batch = parametrized(first, second, "both")
-    loss = vapor_loss(vapor_terms(batch, config), batch, config)
-    for name, term in (("kl", 0.3 * loss.kl), ("preference_loss", 0.2 * loss.preference)):
-        gradients = torch.autograd.grad(term, [first, second], retain_graph=True, materialize_grads=True)
-        expected[name] = math.hypot(*(float(gradient) for gradient in gradients))
-    shares, metrics = GradientShares([first, second]), MetricAccumulator()
-    shares.add(loss, batch, config.kl_weight, config.pref_loss_weight)
-    shares.record(metrics, 1)
-    total = sum(expected.values())
-    assert all(expected.values())
-    assert metrics.compute() == pytest.approx({f"gradient_share/{k}": v / total for k, v in expected.items()})
-    loss.loss.backward()  # the graph is still there
-    assert first.grad is not None
 
 
 def test_terms_that_are_recorded_are_the_parts_of_the_loss() -> None:

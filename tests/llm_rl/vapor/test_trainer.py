@@ -85,21 +85,6 @@ def test_completions_fail_in_every_way_and_are_neutral(tmp_path: Path) -> None:
     assert run.metrics.compute()["verifiable_failure_frac"] == rewards.count(0.0) / 16
 
 
-def test_rewards_of_whole_completions(tmp_path: Path) -> None:
-    seen: list[str] = []
-
-    def noting(completions: list[str], **kwargs: Any) -> list[float]:
-        seen.extend(completions)
-        return [1.0] * len(completions)
-
-    run = trainer(tmp_path, reward_funcs=noting, reward_on="completion")
-    samples = run._generate_completions(ROWS, 4)
-    run._score_completions(samples)
-    texts = [tag_tokenizer().decode(s.completion_ids, skip_special_tokens=True) for s in samples]
-    found = [text for text in texts if "</REASONING>" in text.partition("<REASONING>")[2]]
-    assert seen == found and any(not text.endswith("</REASONING>") for text in seen)
-
-
 def test_nothing_found_teaches_nothing_and_asks_no_reward_function(tmp_path: Path) -> None:
     def never(**kwargs: Any) -> list[float]:
         raise AssertionError("called without a completion")
@@ -150,7 +135,6 @@ def test_micro_batches_do_not_change_the_step(tmp_path: Path) -> None:
             gradient_accumulation_steps=accumulated,
             kl_weight=0.1,
             pref_loss_weight=0.4,
-            gradient_shares=True,
         )
         run.train()
         kept.append((untimed(run.state.log_history)[0], gradients.steps[0]))
@@ -158,8 +142,6 @@ def test_micro_batches_do_not_change_the_step(tmp_path: Path) -> None:
         assert line == pytest.approx(kept[0][0], rel=1e-5, abs=1e-6)
         for name, gradient in gradients.items():
             assert (gradient - kept[0][1][name]).abs().max() < 1e-6
-    shares = {name: value for name, value in kept[0][0].items() if name.startswith("gradient_share/")}
-    assert sum(shares.values()) == pytest.approx(1) and len(shares) == 4 and all(shares.values())
 
 
 def short(completions: list[str], **kwargs: Any) -> list[float]:
@@ -202,24 +184,26 @@ def test_reward_and_preference_margin_rise(tmp_path: Path) -> None:
 
 
 def test_the_product_alone_has_no_preference_gradient_at_the_start(tmp_path: Path) -> None:
-    run = tiny_task(tmp_path, max_steps=1, gradient_shares=True, beta=1.0)
-    run.train()
-    line = run.state.log_history[0]
-    assert line["gradient_share/preference"] < 1e-4 and line["gradient_share/verifiable"] > 0.999
-    assert line["grad_norm"] > 1e-2 and line["preference_failure_frac"] == 0
-    direct = tiny_task(tmp_path, max_steps=1, gradient_shares=True, beta=1.0, pref_loss_weight=1.0)
-    direct.train()
-    assert direct.state.log_history[0]["gradient_share/preference_loss"] > 0.1
+    """The first gradient is the same whatever the preference weighs in the product; the direct term has its own."""
+    steps = []
+    for changes in ({"beta": 1.0}, {"beta": 0.0}, {"beta": 1.0, "pref_loss_weight": 1.0}):
+        kept, run = KeepGradients(), tiny_task(tmp_path, max_steps=1, **changes)
+        run.add_callback(kept)
+        run.train()
+        steps.append(torch.cat([gradient.flatten() for gradient in kept.steps[0].values()]))
+        assert run.state.log_history[0]["preference_failure_frac"] == 0
+    assert (steps[0] - steps[1]).norm() < 1e-4 * steps[1].norm() and steps[1].norm() > 1e-2
+    assert (steps[2] - steps[1]).norm() > 0.1 * steps[1].norm()
 
 
 def test_every_log_line_has_the_monitors(tmp_path: Path) -> None:
-    run = trainer(tmp_path, **WHOLE_STEP, max_steps=2, num_iterations=2, logging_steps=2, gradient_shares=True)
+    run = trainer(tmp_path, **WHOLE_STEP, max_steps=2, num_iterations=2, logging_steps=2)
     run.train()
     line = run.state.log_history[0]
     names = {"reward_mean", "reward_std", "approx_kl", "clip_frac", "entropy", "grad_norm", "groups_without_spread"}
     names |= {"masked_frac", "surrogate", "kl", "preference_loss", "verifiable_ratio", "preference_term"}
     names |= {"verifiable_failure_frac", "preference_failure_frac", "preference_accuracy", "preference_margin"}
-    assert names <= line.keys() and "gradient_share/verifiable" in line
+    assert names <= line.keys()
 
 
 def test_chat_rows(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """The simulated step against closed forms."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -103,9 +102,3 @@ def test_errors_make_cards_wait_and_states_dealt_evenly_less() -> None:
 def test_the_table_has_a_row_for_each_number_of_cards_that_can_hold_the_model() -> None:
     rows = table(ClusterArguments(puzzles=16, cards=[1, 16], draws=1), 1e-4).splitlines()
     assert [line.split(" | ")[0].strip("| ") for line in rows[2:]] == [PLAIN.title] * 2 + [DEALT.title, ALL.title]
-
-
-@pytest.mark.parametrize("wrong", [{"cards": [3]}, {"survival": 0.0}, {"distinct": 2.0}, {"max_tokens_per_pass": 5}])
-def test_what_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        ClusterArguments(**wrong)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import finished
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
@@ -14,8 +14,7 @@ ROOT = Path(__file__).parents[3]
 def test_tables_by_boards_size_and_vocabulary(tmp_path: Path) -> None:
     words = ["--steps", "40", "--rounds", "1", "--num_envs", "1", "8", "--sizes", "4", "9", "--vocabularies", "450"]
     script = ROOT / "scripts" / "benchmarks" / "environments.py"
-    done = run_script(script, [*words, "--output_dir", tmp_path], timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = finished(script, [*words, "--output_dir", tmp_path], timeout=600)
     tables = {path.stem: pd.read_csv(path) for path in tmp_path.glob("*.csv")}
     assert {name: len(table) for name, table in tables.items()} == {
         "sudoku_environments": 2,

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import finished
 
 ROOT = Path(__file__).parents[3]
 
@@ -39,14 +39,10 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_adapters_on_both_sides_and_a_server_only_with_them(folder: Path, tmp_path: Path) -> None:
     trainer = make_trainer("ours", Setting(str(folder), lora_r=4, max_completion_length=8), tmp_path, 1, [])
     assert {name.split(".")[-2] for name, each in trainer.model.named_parameters() if each.requires_grad} == {"default"}
-    with pytest.raises(ValueError, match="set lora_r"):
-        Setting(str(folder), vllm="python")
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-def test_our_side_runs_step_by_step_with_completions_of_one_length(
-    name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_side_runs_step_by_step_with_completions_of_one_length(name, folder, tmp_path, monkeypatch) -> None:
     answers = io.StringIO()
     clock = StepByStep(answers)
     setting = Setting(str(folder), trainer=name, kl_weight=0.1, accumulation=2, max_completion_length=5)
@@ -78,9 +74,7 @@ def test_the_reward_differs_within_a_group() -> None:
     assert spread_reward([[7, 8], [6], []]) == [0.5, 6.0, 0.0]
 
 
-def test_without_trl_the_script_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_trl_the_script_says_what_to_install(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "trl", None)
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--output_dir", str(tmp_path)])
     with pytest.raises(SystemExit, match="2"):
@@ -88,24 +82,11 @@ def test_without_trl_the_script_says_what_to_install(
     assert "pip install 'sudoku-dllm[trl]'" in capsys.readouterr().err
 
 
-def test_an_unknown_measure_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--measures", "speed"])
-    with pytest.raises(SystemExit, match="2"):
-        runpy.run_path(str(SCRIPT), run_name="__main__")
-    assert "unknown measures ['speed']" in capsys.readouterr().err
-
-
-def test_an_unknown_trainer_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"trainer is 'reinforce'; choose from \('grpo', 'ppo', 'vapor'\)"):
-        Setting(trainer="reinforce")
-
-
 @pytest.mark.slow
 def test_the_script_writes_its_tables(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason="the comparison needs TRL: pip install 'sudoku-dllm[trl]'")
     words = "--model tiny --rounds 1 --max_completion_length 4 --kl_weight 0.1".split()
-    done = run_script(SCRIPT, [*words, "--output_dir", tmp_path], env=ENVIRONMENT, fresh=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    finished(SCRIPT, [*words, "--output_dir", tmp_path], env=ENVIRONMENT, fresh=True)
     cost = pd.read_csv(tmp_path / "cost.csv", index_col="what")
     assert list(cost.columns) == ["ours", "trl", "ours / trl"] and (cost > 0).all(axis=None)
     assert {"step s", "generation s", "update s", "resident MiB", "tensors MiB"} <= set(cost.index)

@@ -18,8 +18,3 @@ def test_one_board_for_each_order(tmp_path: Path, count: int) -> None:
         height = picture.height
     assert {(68, 1, 84), (253, 231, 36)} <= colors  # the ends of viridis
     assert (height > 600) == (count > 4)
-
-
-def test_no_order_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        plot_order({}, tmp_path / "order.png")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import finished
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
@@ -14,8 +14,7 @@ ROOT = Path(__file__).parents[3]
 def test_a_row_for_each_work(tmp_path: Path) -> None:
     words = ["--puzzles", "6", "--training_puzzles", "1", "--num_generations", "2", "--rounds", "1"]
     script = ROOT / "scripts" / "benchmarks" / "roofline.py"
-    done = run_script(script, [*words, "--output_dir", tmp_path], timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = finished(script, [*words, "--output_dir", tmp_path], timeout=600)
     table = pd.read_csv(tmp_path / "roofline.csv")
     steps = ("1 token a step", "4 tokens a step")
     assert table["work"].tolist() == [f"{work}, {step}" for step in steps for work in ("decode", "roll-out", "update")]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tests.helpers.drawn import first_seed
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import finished
 
 ROOT = Path(__file__).parents[3]
 
@@ -98,9 +98,7 @@ def largest_change(result: UpdateResult, record: Rollout) -> float:
 @pytest.mark.parametrize(("num_generations", "tokens_per_step"), [(2, 1), (8, 1), (8, 4)])
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("update", [0, 1])
-def test_the_naive_gradient_is_the_lean_one(
-    num_generations: int, config: ObjectiveConfig, update: int, tokens_per_step: int
-) -> None:
+def test_the_naive_gradient_is_the_lean_one(num_generations, config, update, tokens_per_step) -> None:
     """Each term on its own and both; at the second update on a roll-out the ratios differ from 1 and some are cut."""
     model, record = played(num_generations, tokens_per_step)
     assert bool((~record.live).any()) and bool(record.errors.any())
@@ -117,9 +115,7 @@ def test_the_naive_gradient_is_the_lean_one(
         )
         values = []
         got = gradient(
-            model,
-            lambda backward, values=values: values.append(naive_pass(model, record, backward, **common)),
-            weights,
+            model, lambda backward, values=values: values.append(naive_pass(model, record, backward, **common)), weights
         )
         assert_same(got, expected)
         assert values[0] == pytest.approx((result.terms["policy"], result.terms["f"]), rel=1e-9, abs=1e-9)
@@ -153,10 +149,7 @@ def test_the_benchmark_writes_its_tables_and_figure(tmp_path: Path) -> None:
         "--position_temperatures 0.4 --tokens_per_step 1 4"
     ).split()
     script = ROOT / "scripts" / "benchmarks" / "update.py"
-    done = run_script(
-        script, [*words, "--output_dir", tmp_path], env={**os.environ, "OMP_NUM_THREADS": "1"}, fresh=True
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    finished(script, [*words, "--output_dir", tmp_path], env={**os.environ, "OMP_NUM_THREADS": "1"}, fresh=True)
     times = pd.read_csv(tmp_path / "update_time.csv").set_index("task")
     assert list(times.index) == [
         f"{case}, T_pos 0.4, {count} a step" for case in ("shipped", "wide") for count in (1, 4)

@@ -11,7 +11,7 @@ from llm_rl.raro import Label, extract_answer, parse_label
 from llm_rl.raro.start import LABELS
 from scripts.raro.digits import Digits, DigitsArguments, expressions, summed
 from scripts.shared.signs import value
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import finished
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "raro" / "digits.py"
 
@@ -101,7 +101,6 @@ def test_all_arms_in_small(tmp_path: Path) -> None:
     words = ["--start_steps", "3", "--max_steps", "1", "--expert_answers", "24", "--test_questions", "12"]
     words += ["--completions", "16", "--hidden_size", "16", "--num_hidden_layers", "1", "--batch_size", "8"]
     words += ["--start_examples", "30", "--seeds", "0", "--jobs", "0", "--output_dir", str(tmp_path / "run")]
-    done = run_script(SCRIPT, words)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = finished(SCRIPT, words)
     table = (tmp_path / "run" / "table.md").read_text("utf-8")
     assert table in done.stdout and all(f"| {title} |" in table for title in ("start", *Digits.ARMS.values()))

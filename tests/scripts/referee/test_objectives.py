@@ -21,16 +21,7 @@ from scripts.referee.objectives.wd1 import Wd1
 from scripts.referee.tiny import TinyModel, logprobs_of
 
 MASK = 3
-OBJECTIVES: list[Objective] = [
-    DiffuGrpo(),
-    CoupledGrpo(),
-    Wd1(),
-    Spg(),
-    Espo(),
-    TraceRl(),
-    CjGrpo(),
-    JustGrpo(),
-]
+OBJECTIVES: list[Objective] = [DiffuGrpo(), CoupledGrpo(), Wd1(), Spg(), Espo(), TraceRl(), CjGrpo(), JustGrpo()]
 
 
 def completions(tokens: list[list[int]], steps: list[list[int]]) -> Completions:
@@ -87,8 +78,6 @@ def test_the_copies_of_a_trajectory_by_hand() -> None:
     assert copies.inputs(TWO, MASK)[0].tolist() == [[0, 3, 3, 3], [0, 3, 1, 3], [0, 0, 1, 3]]
     assert [row.nonzero().tolist() for row in copies.scored[0]] == [[[2]], [[1]], [[3]]]
     assert trajectory_copies(TWO, TWO.steps, shrink=2).inputs(TWO, MASK)[0].tolist() == [[0, 3, 3, 3], [0, 0, 1, 3]]
-    with pytest.raises(ValueError, match="shrink is 0"):
-        trajectory_copies(TWO, TWO.steps, shrink=0)
 
 
 @pytest.mark.parametrize(("normalized", "total"), [(False, 1.5), (True, 1.0)])
@@ -142,13 +131,6 @@ def test_spg_scores_what_it_perturbed_before_the_block() -> None:
     assert second.tolist().count(True) == 1
     assert copies.scored[0, second, 1:3].all() and not inside.scored[0, second, 1:3].any()
     assert copies.scored[0, ~second, 3:].all() and not inside.scored[0, ~second, 3:].any()
-
-
-def test_spg_refuses_what_does_not_fit() -> None:
-    with pytest.raises(ValueError, match="block_length=2 does not divide a completion of 3 tokens"):
-        Spg(block_length=2).copies(TWO, random())
-    with pytest.raises(ValueError, match="bound"):
-        Spg(bound="above")  # type: ignore[arg-type]
 
 
 def test_the_weights_of_espo_add_up_to_the_tokens_in_the_mean() -> None:
@@ -205,8 +187,6 @@ def test_a_fast_wrong_completion_takes_what_three_right_ones_got() -> None:
     torch.testing.assert_close(lightning_rewards(right, speeds), torch.zeros(1, 4))
     signs = lightning_rewards(right, speeds, right_scale="signs", speed_scale="range")
     assert signs.tolist() == [[1.0, 1.0, 1.0, 0.0]]
-    with pytest.raises(ValueError, match="speed_scale"):
-        lightning_rewards(right, speeds, speed_scale="fast")  # type: ignore[arg-type]
 
 
 def test_upo_by_hand() -> None:

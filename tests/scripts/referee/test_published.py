@@ -10,7 +10,7 @@ from scripts.referee.published import Published, PublishedArguments
 from sudoku_dllm.trials import Records
 from sudoku_env.board import to_string
 from sudoku_env.generator import generate
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import finished
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "referee" / "published.py"
 GRID, OTHER = "1234341221434321", "1234341243212143"
@@ -72,8 +72,7 @@ def test_what_is_refused(tests: Path, tmp_path: Path) -> None:
 def test_all_methods_in_small(tests: Path, tmp_path: Path) -> None:
     words = ["--tests", str(tests), "--start", "form", "--start_steps", "2", "--boards", "60", "--max_steps", "2"]
     words += ["--prompts", "2", "--num_generations", "2", "--seeds", "0", "--jobs", "0"]
-    done = run_script(SCRIPT, [*METHODS, *OURS, *words, "--output_dir", str(tmp_path / "run")])
-    assert done.returncode == 0, done.stderr[-3000:]
+    finished(SCRIPT, [*METHODS, *OURS, *words, "--output_dir", str(tmp_path / "run")])
     outcomes = Records(tmp_path / "run").outcomes("espo/seed0")
     assert {f"{name}/{k}" for name in ("right", "theirs", "blanks") for k in (1, 2, 4, 8)} < set(outcomes)
     assert "blanks as in theirs at 4" in (tmp_path / "run" / "table.md").read_text("utf-8")

@@ -238,18 +238,3 @@ def test_branches_of_a_state_are_worth_what_they_earn_in_it(reach: Reach) -> Non
     assert any(bool(each.grad.any()) for each in expected.parameters())
     for one, other in zip(policy.parameters(), expected.parameters(), strict=True):
         torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-6)
-
-
-def test_what_the_arguments_refuse() -> None:
-    for wrong in (
-        {"num_generations": 1},
-        {"sampler": "best"},
-        {"reward": "some"},
-        {"gradient_accumulation_steps": 2},
-        {"max_tokens_per_pass": 0},
-    ):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            ObjectiveArguments(**short_training(Path("runs"), 1, 0, 1e-4), **wrong)
-    for bad in ({"tokens_per_step": 3}, {"prompts": 0}, {"rates": ["spg"]}, {"reward": "some"}):
-        with pytest.raises(ValueError, match=next(iter(bad))):
-            BoardsArguments(**bad)

@@ -84,11 +84,6 @@ def test_a_table_has_a_row_for_each_method_and_a_picture_a_mark_for_most(tmp_pat
     assert (tmp_path / "picture.png").stat().st_size > 10_000
 
 
-def test_a_rule_that_is_unknown_is_refused() -> None:
-    with pytest.raises(ValueError, match="rule='right' is unknown; choose one of random, confident, left"):
-        Toy("right", MODEL)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("by", ["reward", "data"])
 def test_training_ends_where_it_is_right_often_enough(by: Literal["reward", "data"]) -> None:
     before = float(TOYS["random"].value().detach())

@@ -10,7 +10,7 @@ from scripts.several_answers.report import percent, table_of
 from scripts.several_answers.rows import CELLS, drawn_boards, drawn_share, first_pass
 from sudoku_env.board import is_valid
 from tests.helpers.drawn import near_share
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import finished
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "several_answers" / "ceilings.py"
 
@@ -52,25 +52,10 @@ def test_tables_by_hand() -> None:
 @pytest.mark.slow
 def test_a_table_a_picture_and_a_page(tmp_path: Path) -> None:
     words = ["--orders", "random", "margin, ties to the left", "--decodes", "3", "--output_dir", tmp_path]
-    done = run_script(SCRIPT, [*words, "--page", tmp_path / "docs" / "ceilings.md"], timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
+    finished(SCRIPT, [*words, "--page", tmp_path / "docs" / "ceilings.md"], timeout=600)
     table = pd.read_csv(tmp_path / "ceilings.csv")
     assert {*table["size"]} == {*CELLS} and table["valid"].between(0, 1 + 1e-12).all()
     assert table.loc[(table["cells"] == 1), "valid"].to_numpy() == pytest.approx(1)
     assert (tmp_path / "ceilings.png").stat().st_size and (tmp_path / "docs" / "images" / "ceilings.png").stat().st_size
     page = (tmp_path / "docs" / "ceilings.md").read_text(encoding="utf-8")
     assert "## 4×4, the empty board" in page and "## 6×6, 1–8 clues" in page and page.count("| random | sampled |") == 4
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--orders", "fastest"], "--orders ['fastest'] are unknown; choose among random; margin"),
-        (["--decodes", "-1"], "--decodes -1 must be at least 0"),
-        (["--clues", "3", "37"], "--clues [3, 37] must be two numbers in 0..36"),
-    ],
-    ids=["orders", "decodes", "clues"],
-)
-def test_words_that_cannot_be_are_refused(words: list[str], said: str, tmp_path: Path) -> None:
-    done = run_script(SCRIPT, [*words, "--output_dir", tmp_path / "new"], timeout=300)
-    assert done.returncode == 2 and said in done.stderr and not (tmp_path / "new").exists()

@@ -11,7 +11,6 @@ from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.judging import judge
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials import Records, write_job
-from tests.helpers.warm_process import run_script
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "several_answers" / "decoders.py"
 
@@ -54,12 +53,3 @@ def test_tables_by_hand(tmp_path: Path) -> None:
         needed.splitlines()[2].replace("judged decisions", "SFT on random grids"),
         *needed.splitlines()[3:],
     ]
-
-
-def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
-    done = run_script(SCRIPT, ["--run", tmp_path, "--arms", "judged", "--seeds", "3"], timeout=300)
-    assert done.returncode == 2 and f"there is no {tmp_path / 'judged/seed3/model'}" in done.stderr
-    done = run_script(SCRIPT, ["--run", tmp_path, "--arms", "judge"], timeout=300)
-    assert done.returncode == 2 and "['judge'] are unknown" in done.stderr
-    done = run_script(SCRIPT, ["--run", tmp_path, "--comparison", "7x7"], timeout=300)
-    assert done.returncode == 2 and "comparison='7x7' is unknown" in done.stderr

@@ -11,7 +11,6 @@ import pytest
 from scripts.several_answers.exact import ceilings
 from scripts.several_answers.ideal import TOKENS, Order
 from sudoku_env.board import geometry
-from sudoku_env.errors import BoardError
 from sudoku_env.solver import count_solutions
 from sudoku_env.symmetries import symmetric_images
 from tests.helpers.drawn import first_with
@@ -148,19 +147,3 @@ def test_the_mean_is_that_of_all_boards_with_so_many_clues():
     assert found.mean(0) == pytest.approx(found.of("." * 16))
     assert found.mean(1) == pytest.approx(np.mean([found.of(board) for board in boards], axis=0))
     assert found.mean(15) == pytest.approx(1) and found.mean(16) == pytest.approx(1)
-
-
-def test_what_cannot_be_is_refused():
-    found = ceilings(Order("random"), 4)
-    with pytest.raises(BoardError, match=r"1100000000000000 has no completion"):
-        found.of([1, 1] + [0] * 14)
-    with pytest.raises(BoardError, match="expected 16 cells"):
-        found.of("." * 36)
-    with pytest.raises(ValueError, match=r"clues=17 must lie in 0\.\.16"):
-        found.mean(17)
-    with pytest.raises(ValueError, match="cells=0 must be at least 1"):
-        ceilings(Order("random"), 0)
-    with pytest.raises(ValueError, match="score='entropy' is unknown; choose one of random, margin, probability"):
-        Order("entropy")
-    with pytest.raises(ValueError, match="ties='right' is unknown"):
-        Order("margin", "right")

@@ -1,15 +1,21 @@
-"""The page on several right answers is what its kept results say."""
+"""The page on several right answers is what its kept results say; what README's picture and another order show."""
 
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 
 from scripts.several_answers.further import command_of
-from scripts.several_answers.outcome_tables import GONE, outcomes_in
+from scripts.several_answers.outcome_tables import GONE, STUDIED, outcomes_in
+from scripts.several_answers.picture import _struck
+from scripts.several_answers.reading_order import LABEL, SHUFFLED, table
 from scripts.several_answers.rows import exact_rows
 from sudoku_dllm.several.report import CEILINGS
-from tests.helpers.warm_process import run_script
+from sudoku_dllm.trials import Records, write_job
+from tests.helpers.warm_process import finished
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "several_answers.md"
@@ -46,14 +52,27 @@ def test_commands_say_what_was_run() -> None:
 def test_the_page_is_made_again_byte_by_byte(tmp_path: Path) -> None:
     script = ROOT / "scripts" / "several_answers" / "study.py"
     words = ["--study", STUDY, "--page", tmp_path / "docs" / "page.md", "--tables", tmp_path / "tables.md"]
-    done = run_script(script, words, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
+    finished(script, words, timeout=300)
     assert (tmp_path / "tables.md").read_text(encoding="utf-8") == (STUDY / "tables.md").read_text(encoding="utf-8")
     assert (tmp_path / "docs" / "page.md").read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
     assert (tmp_path / "docs" / "images" / "several_answers.png").stat().st_size
 
 
-def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
-    script = ROOT / "scripts" / "several_answers" / "study.py"
-    done = run_script(script, ["--study", tmp_path, "--page", tmp_path / "page.md"], timeout=300)
-    assert done.returncode == 2 and "has no results; see --help" in done.stderr and not (tmp_path / "page.md").exists()
+def test_what_was_refused_belongs_to_the_pass_that_offered_it() -> None:
+    """Three cells, 0 the mask, tokens 7 and 8 digits: the surest cell is refused once and then takes an 8."""
+    problems = SimpleNamespace(
+        mask_id=0, responses=torch.zeros(1, 3, dtype=torch.long), layout=SimpleNamespace(cell_positions=(0, 1, 2))
+    )
+    first = [([0, 7, 0], False), ([0, 8, 0], True), ([8, 8, 0], False), ([0, 8, 9], False)]
+    second = [([0, 8, 7], True), ([7, 8, 7], True)]
+    assert _struck([*first, *second], [7, 8], problems) == {(1, 1): 1, (1, 0): 2}
+
+
+def test_the_table_compares_seeds_that_both_have(tmp_path: Path) -> None:
+    for arm, seed, solved in ((LABEL, 0, [1, 0]), (LABEL, 1, [0, 0]), (SHUFFLED, 0, [1, 1])):
+        outcomes = {f"{k}/free/valid": np.array(solved, bool) for k in STUDIED["eval_tokens"]}
+        write_job(tmp_path / arm / f"seed{seed}", {"arm": arm}, outcomes)
+    least, other, minus = (line.split(" | ") for line in table(Records(tmp_path)).splitlines()[2:])
+    assert (least[1], other[1], least[-1].split()[0]) == ("50.0", "100.0", "1")
+    assert minus[1].startswith("+50.0 ")
+    assert not table(Records(tmp_path / "nothing"))

@@ -43,9 +43,7 @@ def test_the_recipe_has_the_library_s_loss(start: LladaForMaskedLM, batch: dict[
     assert torch.equal(ours, theirs)
 
 
-def test_what_is_left_open_is_what_the_model_is_least_sure_of(
-    start: LladaForMaskedLM, batch: dict[str, torch.Tensor]
-) -> None:
+def test_what_is_left_open_is_what_the_model_is_least_sure_of(start, batch) -> None:
     inputs, maskable = batch["input_ids"].long(), batch["maskable"]
     mask_id = start.config.mask_token_id
     with torch.no_grad():

@@ -1,6 +1,5 @@
 """The base's training on puzzles without an end, in the layout without a prompt."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,12 @@ from scripts.shared.small_tokenizer import build_small_tokenizer
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import pre_fill
 from sudoku_env.puzzles import read_puzzles
-from tests.helpers.warm_process import run_script
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
-from tests.scripts.helpers.started import ROOT
+from tests.scripts.helpers.started import ROOT, TINY_BASE, lines
 
 TINY: dict[str, Any] = {
-    "size": 6, "clues_low": 20, "clues_high": 30, "hard_low": 16, "hard_high": 18, "puzzles": 0, "eval_puzzles": 2,
-    "answer_layout": "bare", "chunk": 1, "tail": 0, "d_model": 16, "n_layers": 1, "mlp_hidden_size": 16,
-    "hold_steps": 3, "anneal_steps": 2, "warmup_steps": 1, "batch_size": 4, "eval_steps": 2, "save_steps": 1,
-    "curve_strategies": "margin",
+    **TINY_BASE, "size": 6, "clues_low": 20, "clues_high": 30, "hard_low": 16, "hard_high": 18, "puzzles": 0,
+    "answer_layout": "bare", "chunk": 1, "tail": 0, "hold_steps": 3, "save_steps": 1, "curve_strategies": "margin",
 }  # fmt: skip
 
 
@@ -46,13 +42,11 @@ def test_a_run_without_an_end_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: p
     assert all(torch.equal(weights[key], again[key]) for key in weights)
     moments, same = (torch.load(folder / "optimizer.pt", weights_only=True)["state"] for folder in (one, other))
     assert all(torch.equal(moments[key][name], same[key][name]) for key in moments for name in moments[key])
-    lines = [[json.loads(line) for line in (folder / "curve.jsonl").open()] for folder in (whole, stopped)]
-    assert lines[0] == lines[1] and [line["step"] for line in lines[0]] == [2, 4]
+    curves = [lines(folder / "curve.jsonl") for folder in (whole, stopped)]
+    assert curves[0] == curves[1] and [line["step"] for line in curves[0]] == [2, 4]
 
 
-def test_a_run_begins_with_the_weights_of_a_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_begins_with_the_weights_of_a_model(tmp_path, monkeypatch, capsys) -> None:
     run_here(monkeypatch, "sudoku/pretrain.py", **TINY, output_dir=tmp_path / "first")
     start = tmp_path / "first" / "annealed"
     options = {**TINY, "start": start, "seed": 1, "n_loops": 2, "output_dir": tmp_path / "second"}
@@ -88,14 +82,12 @@ def test_the_base_in_the_repository_is_of_the_recipe_and_knows_digits() -> None:
     assert loss < math.log(9) / 4  # log 9 is that of a guess
 
 
-def test_the_model_knows_its_layout_and_a_run_can_be_annealed_early(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_model_knows_its_layout_and_a_run_can_be_annealed_early(tmp_path, monkeypatch, capsys) -> None:
     options = {**TINY, "output_dir": tmp_path / "run", "hold_steps": 100}
     run_until_checkpoint(monkeypatch, "checkpoint-2", "sudoku/pretrain.py", **options)
     early = {"hold_steps": 2, "anneal_steps": 2, "resume_with_changes": True}
     run_here(monkeypatch, "sudoku/pretrain.py", **{**options, **early}, resume_from_checkpoint="last")
-    log = [json.loads(line) for line in (tmp_path / "run" / "training_log.jsonl").open()]
+    log = lines(tmp_path / "run" / "training_log.jsonl")
     assert log[-1]["step"] == 4
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "run" / "annealed")
     puzzle = "..3..5..1.2324536...6..2.625......3."
@@ -114,16 +106,7 @@ def test_other_training_puzzles_are_another_run(tmp_path: Path, monkeypatch: pyt
         run_here(monkeypatch, "sudoku/pretrain.py", **{**options, "clues_low": 21}, resume_from_checkpoint="last")
 
 
-def test_a_share_of_singles_needs_puzzles_without_an_end(tmp_path: Path) -> None:
-    words = ["--puzzles", "10", "--singles", "0.5", "--output_dir", tmp_path / "run"]
-    done = run_script(ROOT / "scripts/sudoku/pretrain.py", words, timeout=300, cwd=ROOT)
-    assert done.returncode == 2 and "singles=0.5 needs puzzles without an end" in done.stderr
-    assert not (tmp_path / "run").exists()
-
-
-def test_puzzles_none_of_which_is_of_the_split_end_the_program_with_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_puzzles_none_of_which_is_of_the_split_end_the_program_with_a_sentence(tmp_path, monkeypatch, capsys) -> None:
     """4×4 has two grids up to symmetry, so one split at least has none."""
     few = {"size": 4, "clues_low": 6, "clues_high": 8, "hard_low": 5, "hard_high": 6, "puzzles": 60}
     with pytest.raises(SystemExit):

@@ -1,18 +1,13 @@
 """`make_data.py` and `make_verl_data.py` for questions with expert answers, as a user runs them."""
 
 import hashlib
-import json
 
 import pytest
 
 from scripts.shared import word_problems
 from sudoku_env.chat import questions
 from sudoku_env.prompts.text import parse_puzzle
-from tests.scripts.helpers.started import SPLITS, finish, start
-
-
-def lines(path):
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+from tests.scripts.helpers.started import SPLITS, finish, lines, start
 
 
 @pytest.fixture(scope="module")

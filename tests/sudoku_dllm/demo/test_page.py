@@ -1,5 +1,6 @@
 """The page in a browser: it looks nothing up elsewhere, decodes as Python does, and can be used without a mouse."""
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -136,6 +137,40 @@ def test_a_new_puzzle_is_drawn_and_decoded(browser: Any, address: str) -> None:
         wait_for_decodes(page)
 
 
+def test_the_total_of_passes_stands_still_and_the_strip_tells_what_was_filled(browser: Any, address: str) -> None:
+    with visit(browser, address, f"#puzzle={SIX}") as page:
+        wait_for_decodes(page)
+        page.evaluate(
+            "() => { window.told = new Set(); const shown = document.querySelector('#passes');"
+            "new MutationObserver(() => told.add(shown.textContent)).observe(shown, { childList: true }); }"
+        )
+        page.locator("#draw").click()
+        wait_for_decodes(page)
+        waiting, total = page.evaluate("[...told]")
+        assert waiting == "0 / …" and total == page.locator("#passes").inner_text()
+
+        # What is still to come is not in the strip; the first remark is about a cell.
+        assert page.locator(".order li").count() == 0 and page.locator(".panel .hint").inner_text() == ""
+        assert re.search(r"row \d, column \d", page.locator(".why li").first.inner_text(), re.IGNORECASE)
+        for _ in range(6):
+            page.locator("#forward").click()
+            filled = int(re.search(r"(\d+) cells", page.locator(".passes").inner_text())[1])
+            assert page.locator(".order li").count() == filled
+            explained = set(re.findall(r"(?<=[:,] )[NHLB–✗](?= )", page.locator(".panel .hint").inner_text()))
+            assert explained == set(page.locator(".order li small").all_inner_texts())
+
+
+def test_a_board_that_is_pasted_shows_its_beginning(browser: Any, address: str) -> None:
+    with visit(browser, address, permissions=["clipboard-read", "clipboard-write"]) as page:
+        rows = "\n".join(NINE_BY_NINE[start : start + 9] for start in range(0, 81, 9))
+        page.evaluate("rows => navigator.clipboard.writeText(rows)", rows)
+        page.locator("#puzzle").fill("")
+        page.locator("#puzzle").press("Control+v")
+        assert page.locator("#puzzle").input_value() == rows and page.locator("[data-cell]").count() == 81
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+        assert page.locator("#puzzle").evaluate("text => text.scrollTop") == 0
+
+
 def test_a_fragment_restores_what_was_sent(browser: Any, address: str) -> None:
     fragment = f"#puzzle={SIX}&model={MODELS[1]}&strategy=probability&tokens=&threshold=-0.01&seed=4&step=2"
     with visit(browser, address, fragment) as page:
@@ -250,18 +285,8 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_field_of_an_address_is_told_and_the_others_are_kept(browser: Any, address: str, wrong: str) -> None:
-    right = {
-        "puzzle": SIX,
-        "model": "llada-sudoku6x6-sft",
-        "other": MODELS[0],
-        "strategy": "probability",
-        "tokens": "2",
-        "threshold": "-0.5",
-        "bound": "",
-        "check": "rules",
-        "seed": "4",
-        "step": "1",
-    }
+    right = {"puzzle": SIX, "model": "llada-sudoku6x6-sft", "other": MODELS[0], "strategy": "probability"}
+    right |= {"tokens": "2", "threshold": "-0.5", "bound": "", "check": "rules", "seed": "4", "step": "1"}
     text, why = WRONG[wrong]
     with visit(browser, address, f"#{urlencode({**right, wrong: text})}") as page:
         said = page.locator("#ignored li").all_inner_texts()
@@ -301,6 +326,8 @@ def test_the_board_is_on_the_first_screen_of_a_phone(browser: Any, address: str,
         for part in ("#play", ".board"):
             box = page.locator(part).first.bounding_box()
             assert box["y"] >= 0 and box["y"] + box["height"] <= 844, part
+        menus = [menu.bounding_box() for menu in page.locator("select").all()]
+        assert len({(box["x"], box["width"]) for box in menus}) == 1
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -23,9 +23,7 @@ from tests.llm_rl.helpers.small_training import train
 COMMAND = [sys.executable, str(Path(__file__).parents[2] / "llm_rl" / "helpers" / "small_training.py"), "{folder}"]
 
 
-def test_a_program_that_resumes_exactly_passes_from_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_program_that_resumes_exactly_passes_from_the_command_line(tmp_path, capsys) -> None:
     assert main(["--kills", "4", "--seed", "22", "--output_dir", str(tmp_path / "new"), "--", *COMMAND]) == 0
     printed = capsys.readouterr().out
     assert printed.endswith("PASSED: the same bit for bit\n") and "steps: 16 | 16" in printed
@@ -175,9 +173,7 @@ def test_folder_names_and_times_are_no_differences(tmp_path: Path) -> None:
         ({"object": {"lr": 3.0}}, "schedule", 2, 2.0),
     ],
 )
-def test_each_difference_is_found(
-    tmp_path: Path, changes: dict[str, object], part: str, step: int, largest: float | None
-) -> None:
+def test_each_difference_is_found(tmp_path, changes, part, step, largest) -> None:
     write_run(tmp_path / "one")
     write_run(tmp_path / "two", **changes)
     found = compare_runs(tmp_path / "one", tmp_path / "two")
@@ -221,17 +217,8 @@ def test_nothing_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def trained(name: str, folder: Path) -> ResumeReport:
-    command = [
-        sys.executable,
-        "-m",
-        "scripts.benchmarks.kill_test_trainer",
-        name,
-        "--max_steps",
-        "16",
-        "--output_dir",
-        "{folder}",
-    ]
-    return check_resume(command, folder, kills=5, seed=22)
+    words = f"-m scripts.benchmarks.kill_test_trainer {name} --max_steps 16 --output_dir"
+    return check_resume([sys.executable, *words.split(), "{folder}"], folder, kills=5, seed=22)
 
 
 @pytest.mark.slow

@@ -86,9 +86,7 @@ def test_every_arm_is_trained_and_judged(folder: Path) -> None:
         assert TITLES[arm] in card.text and f"arm `{arm}`" in card.text
 
 
-def test_an_ended_run_prints_its_tables_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_ended_run_prints_its_tables_again(folder, monkeypatch, capsys) -> None:
     options = {**RUN, "arms": ARMS, "max_steps": 3, "eval_tokens": [4, 9], "clues": [5, 8], "output_dir": folder}
     run_here(monkeypatch, "train_sudoku.py", *words({**options, "resume_from_checkpoint": "last"}))
     output = capsys.readouterr().out
@@ -176,9 +174,7 @@ def test_the_arm_of_the_source_has_the_defaults_of_the_library_and_what_is_told(
 
 
 @pytest.mark.parametrize("module", SETTINGS.values())
-def test_the_recipe_of_the_source_has_the_defaults_of_the_library(
-    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_recipe_of_the_source_has_the_defaults_of_the_library(module, tmp_path, monkeypatch) -> None:
     """What is told holds for the arm even where it is the default of other arms' recipe."""
     path, command = ROOT / "configs" / "source.yaml", import_module(module)
     values = yaml.safe_load(path.read_text())

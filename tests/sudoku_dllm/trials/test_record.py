@@ -58,7 +58,7 @@ def test_a_packed_study_has_what_its_folders_have(tmp_path: Path) -> None:
 def test_an_array_has_a_row_for_each_line_of_its_arm(tmp_path: Path) -> None:
     write_study(tmp_path / "runs")
     pack(tmp_path / "runs", tmp_path)
-    lines = [json.loads(line) for line in (tmp_path / RECORDS).open(encoding="utf-8")]
+    lines = [json.loads(line) for line in (tmp_path / RECORDS).read_text("utf-8").split("\n") if line]
     assert [line["job"] for line in lines if line["arm"] == "sft"][:2] == ["few/sft/seed2", "few/sft/seed10"]
     with np.load(tmp_path / OUTCOMES) as arrays:
         passes = arrays["few/sft/test/margin ≥2/passes"]
@@ -95,9 +95,7 @@ def test_results_that_come_while_records_are_read_are_found(tmp_path: Path) -> N
 
 # Outcomes take their name by the one; the other keeps the result.
 @pytest.mark.parametrize("step", ["replace", "fsync"])
-def test_a_job_is_not_there_before_all_of_it_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_a_job_is_not_there_before_all_of_it_is_written(tmp_path, monkeypatch, step) -> None:
     def full(*args: Any) -> None:
         raise OSError("no space left")
 

@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from llm_rl.training.reports import load_pyplot
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.record import Records, pack, write_job
+from sudoku_dllm.trials.reporting import save_drawing
 from sudoku_dllm.trials.results import Results
 
 SOLVED = {("base", 7): [1, 0, 0, 0], ("new", 0): [1, 1, 1, 0], ("new", 1): [1, 1, 0, 0], ("old", 1): [0, 1, 0, 0],
@@ -33,11 +35,23 @@ def test_arms_are_paired_by_problem_and_by_the_seeds_that_both_have(folder: Path
     gap = found.difference("new", "base", "solved")
     assert gap.per_seed == (0.5, 0.25) and gap.seeds is not None
     assert gap.puzzles[1] - gap.mean == pytest.approx(1.96 * np.std([0, 1, 0.5, 0], ddof=1) / 2, rel=1e-3)
+    assert found.best("solved") == "new" and Results(Records(folder), ["base"], within="six").best("solved") == "base"
     assert found.seeds("base") == [7] and found.rate("base", "solved").seeds is None
     assert found.difference("base", "base", "solved", "blanks").mean == 1 / 4 - 3
     # Pooled: 3 and 2 solved of 12 blanks.
     assert found.rate("new", ("solved", "blanks")).per_seed == pytest.approx((3 / 12, 2 / 12))
     assert found.mean("old", "cost", "seconds") == 2.5
+
+
+@pytest.mark.parametrize(("width", "rows"), [(16, 1), (6, 3)])
+def test_a_legend_is_within_its_figure_and_of_one_row_where_that_fits(tmp_path: Path, width: int, rows: int) -> None:
+    figure, axis = load_pyplot().subplots(figsize=(width, 4), layout="constrained")
+    for number in range(6):
+        axis.plot([0, 1], label=f"training of its own, {number}")
+    save_drawing(figure, axis, tmp_path / "drawing.png")
+    box, texts = figure.legends[0].get_window_extent(), figure.legends[0].get_texts()
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
+    assert len({round(text.get_window_extent().y0) for text in texts}) == rows
 
 
 def test_seeds_are_read_in_the_order_asked_for_and_what_lacks_is_told(folder: Path, tmp_path: Path) -> None:

@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudoku_dllm.trials.statistics import (
-    Sweep,
-    estimate,
-    fewest_passes,
-    passes_needed,
-    ratio_contributions,
-)
+from sudoku_dllm.trials.statistics import Sweep, estimate, fewest_passes, passes_needed, ratio_contributions
 
 
 def test_estimate_against_hand_worked_numbers() -> None:
@@ -23,6 +17,8 @@ def test_estimate_against_hand_worked_numbers() -> None:
     assert found.puzzles == pytest.approx((0.5 - half, 0.5 + half), rel=1e-6)
     assert found.seeds == pytest.approx((0.5 - 12.7062 * 0.25, 0.5 + 12.7062 * 0.25), rel=1e-5)
     assert not found.excludes_zero
+    assert found.bar(0.6) == pytest.approx((half, 0.1)) and sum(estimate(0 * first).bar()) == 0
+    assert estimate(np.array([[1, 1, 1, 0]])).bar()[1] == 0.25 and estimate(np.array([[1, 0, 0, 0]])).bar()[0] == 0.25
 
 
 def test_three_seeds_have_the_t_quantile_of_two_degrees() -> None:
@@ -111,9 +107,7 @@ def test_fewest_passes_against_hand_worked_numbers() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 20)), min_size=2, max_size=8), st.integers(0, 20))
-def test_fewest_passes_are_the_first_at_which_the_best_so_far_has_the_rate(
-    points: list[tuple[int, int]], rate: int
-) -> None:
+def test_fewest_passes_are_the_first_at_which_the_best_so_far_has_the_rate(points, rate) -> None:
     """Against the definition: walk the settings by passes, keep those better than all before."""
     points = sorted(points, key=lambda point: point[0])
     curve = np.array([float(at) for at, _ in points]), np.array([share / 20 for _, share in points])

@@ -82,8 +82,8 @@ def test_a_decision_is_wrong_as_a_whole_and_earns_by_what_all_solutions_share(k,
                     earned += 1.0
             assert (info["error"], reward, truncated) == (error, earned, False)
             assert over == (error or not info["masked"].any())
-            differs = (after != info["solution"]) & (after != 0)
-            assert is_solved(info["solution"]) and differs.any() == error
+            differs = (after != env.solution) & (after != 0)
+            assert is_solved(env.solution) and differs.any() == error
             assert (info["wrong"][env.layout.cell_positions] == differs).all()
         ends["error" if error else "complete"] += 1
     assert min(ends.values()) > 3

@@ -46,7 +46,7 @@ def test_rewards_by_hand():
     definite = np.flatnonzero(definite_digits(LOOSE))
     assert np.flatnonzero(info["definite"]).tolist() == env.layout.cell_positions[definite].tolist()
     loose = int(np.setdiff1d(np.flatnonzero(LOOSE == 0), definite)[0])
-    solution = info["solution"]
+    solution = env.solution
 
     obs, reward, terminated, truncated, info = env.step(cell_action(env, loose, solution[loose]))
     assert (reward, terminated, truncated) == (0.0, False, False)  # right, but not definite

@@ -1,9 +1,13 @@
 """The environment and the reward in the installed TRL's trainer; skipped where it is not installed."""
 
+import asyncio
 import json
+import pickle
 import runpy
 import sys
+from collections import defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -66,7 +70,7 @@ def call(name, **arguments):
     return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call><|im_end|>"
 
 
-@pytest.mark.parametrize("name", ["place", "erase", "hint", "give_up"])
+@pytest.mark.parametrize("name", ["place", "erase", "undo", "hint", "give_up"])
 def test_the_tools_have_schemas(name):
     schema = get_json_schema(getattr(environment_factory(size=4)(), name))["function"]
     assert schema["name"] == name and schema["description"]
@@ -82,12 +86,30 @@ def test_rows_begin_games():
     assert tools.reset(seed=3) == SudokuText(size=4, tools=True).reset(seed=3)[0]
     with pytest.raises(SudokuError, match="neither"):
         tools.reset(prompt=[])
+    with pytest.raises(SudokuError, match="num_generations=0 is no group"):
+        environment_factory(size=4, num_generations=0)
+
+
+def test_each_process_of_a_training_deals_puzzles_of_its_own(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    dealt = set()
+    for rank in "01":
+        monkeypatch.setenv("RANK", rank)
+        tools = environment_factory(size=4, num_generations=2)()
+        dealt |= {tools.reset(prompt=[]) for _ in range(4)}
+    assert len(dealt) == 4
 
 
 def test_rewards_of_free_answers():
     answers = ["```\n1234\n3412\n2143\n4321\n```", [{"role": "assistant", "content": "1231341221434321"}], PUZZLE, None]
     assert answer_reward(answers, puzzle=[PUZZLE] * 4, prompts=None) == [1.0, 0.0, 0.0, 0.0]
     assert answer_reward(answers, puzzle=[PUZZLE] * 4, solution=[SOLUTION] * 4) == [1.0, 0.0, 0.0, 0.0]
+
+
+def config(folder, **arguments):
+    given = {"max_steps": 1, "per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 2000}
+    fixed = {"logging_steps": 1, "report_to": "none", "use_cpu": True, "bf16": False, "save_strategy": "no"}
+    return GRPOConfig(output_dir=str(folder), **(given | fixed | arguments))
 
 
 def test_grpo_trainer_plays_and_learns_from_the_games(tmp_path):
@@ -98,18 +120,7 @@ def test_grpo_trainer_plays_and_learns_from_the_games(tmp_path):
     tokenizer = byte_tokenizer()
     trainer = Scripted(
         tiny_model(tokenizer),
-        args=GRPOConfig(
-            output_dir=str(tmp_path),
-            max_steps=1,
-            per_device_train_batch_size=4,
-            num_generations=4,
-            max_completion_length=2000,
-            logging_steps=1,
-            report_to="none",
-            use_cpu=True,
-            bf16=False,
-            save_strategy="no",
-        ),
+        args=config(tmp_path),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
         environment_factory=environment_factory(size=4),
@@ -129,6 +140,57 @@ def test_grpo_trainer_plays_and_learns_from_the_games(tmp_path):
     logged = trainer.state.log_history[0]
     assert logged["rewards/SudokuTools/mean"] == pytest.approx(0.25)
     assert logged["tools/failure_frequency"] == 0.0 and logged["grad_norm"] > 0
+
+
+def test_without_a_data_set_each_group_has_a_puzzle_of_its_own(tmp_path):
+    tokenizer, played = byte_tokenizer(), []
+
+    class Watched(Scripted):
+        def _generate_single_turn(self, *arguments, **options):
+            played.append([environment.game.log()["puzzle"] for environment in self.environments])
+            return super()._generate_single_turn(*arguments, **options)
+
+    trainer = Watched(
+        tiny_model(tokenizer),
+        args=config(tmp_path, max_steps=2, num_generations=2),
+        processing_class=tokenizer,
+        environment_factory=environment_factory(size=4, num_generations=2, seed=3),
+    )
+    trainer.script = [["Done.<|im_end|>"] * 4] * 2
+    trainer.train()
+    groups = [tuple(batch[k : k + 2]) for batch in played for k in (0, 2)]
+    assert all(one == other for one, other in groups) and len(set(groups)) == 4
+
+
+def test_the_asynchronous_trainer_gives_a_group_one_puzzle_too():
+    """Its loop of generation as it is, on a copy of the factory through pickle; the turns alone are ours."""
+    from trl.experimental.async_grpo.async_rollout_worker import _AsyncRolloutLoop
+
+    class Loop(_AsyncRolloutLoop):
+        async def _generate_one(self, prompt, tool_dict, tools, group_id=0):
+            await asyncio.sleep(0.001 * (len(prompts[group_id]) % 3))  # they end in another order than they began
+            prompts[group_id].append(prompt[-1]["content"])
+            if len(prompts) > 4:
+                stop.set()
+            return [], [], [], 0, 0, None
+
+    names = ("rollout_buffer", "model_version_value", "heartbeat_value", "failed_event", "exception_info_queue")
+    loop = Loop(
+        model_name="none",
+        dataset=Dataset.from_dict({"prompt": [[{"role": "user", "content": ""}]] * 2}),
+        reward_funcs=[],
+        processing_class=byte_tokenizer(),
+        eos_token_ids=[0],
+        environment_factory=pickle.loads(pickle.dumps(environment_factory(size=4, num_generations=3))),
+        num_generations=3,
+        max_inflight_tasks=4,
+        metrics_queue=None,
+        **{name: SimpleNamespace(value=0) for name in names},
+    )
+    prompts, stop = defaultdict(list), asyncio.Event()
+    loop._loop.run_until_complete(loop._generate_loop(stop))
+    shown = [set(group) for group in prompts.values()]
+    assert all(len(group) == 1 for group in shown) and len(set.union(*shown)) == len(shown) > 4
 
 
 def test_the_example_trains_a_model_of_a_folder(tmp_path, monkeypatch):

@@ -26,18 +26,8 @@ def test_arithmetic():
     out = np.zeros(80, np.uint32)
     arithmetic(WORDS, out)
     word = WORDS[17]
-    expected = [
-        A & B,
-        A | B,
-        A ^ B,
-        A + B,
-        A - B,
-        ~A,
-        A << np.uint32(3),
-        A >> np.uint32(3),
-        (A & word) + word,
-        A << (B & 31),
-    ]
+    three = np.uint32(3)
+    expected = [A & B, A | B, A ^ B, A + B, A - B, ~A, A << three, A >> three, (A & word) + word, A << (B & 31)]
     assert (out.reshape(10, 8) == np.array(expected)).all()
 
 

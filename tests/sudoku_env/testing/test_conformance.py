@@ -44,7 +44,7 @@ def right_token(env, info, rng):
     cell = np.flatnonzero(layout.cell_positions == position)
     if not len(cell):
         return np.array([position, env.unwrapped.tokenizer.eos_token_id])
-    return np.array([position, layout.digit_ids[info["solution"][cell[0]] - 1]])
+    return np.array([position, layout.digit_ids[env.unwrapped.solution[cell[0]] - 1]])
 
 
 def unmask_well(env, info, rng):
@@ -126,7 +126,7 @@ def test_an_environment_without_a_source_is_made_again_from_json(name, options):
     assert again.unwrapped.rules == env.unwrapped.rules
 
 
-@pytest.mark.parametrize(("name", "own"), [(BOARD, ["definite", "solution"]), (UNMASK, ["state"])])
+@pytest.mark.parametrize(("name", "own"), [(BOARD, ["definite", "solution"]), (UNMASK, ["state", "solution"])])
 def test_what_is_read_of_an_environment_is_the_readers_own(name, own):
     one = gymnasium.make(name, source=pool_of(BOARDS)).unwrapped
     two = gymnasium.make_vec(name, 2, source=pool_of(BOARDS))

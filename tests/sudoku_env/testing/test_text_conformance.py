@@ -21,6 +21,13 @@ class TestShaped(testing.TextEnvConformance):
         return SudokuText(size=6, rule="singles", reward="definite", show_board=False, **arguments)
 
 
+class TestCompletable(testing.TextEnvConformance):
+    floor = 1.0
+
+    def make(self, **arguments):
+        return SudokuText(size=6, reward="completable", tell_dead_ends=True, **arguments)
+
+
 class TestAnyAnswer(testing.TextEnvConformance):
     floor = 0.5  # a random player may well fill a board that has many solutions
 
@@ -68,6 +75,11 @@ class Telltale(Sound):
         return f"{text} It should have been {self.solution}.", *rest
 
 
+class TelltaleInfo(Sound):
+    def info(self):
+        return super().info() | {"solution": self.solution}
+
+
 class Forgetful(Sound):
     """The reply depends on what the log does not hold."""
 
@@ -89,6 +101,7 @@ FAULTS = [
     (testing.check_text_oracle, Stingy, "gets 0.5, not 1"),
     (testing.check_text_floor, Generous, "random messages get"),
     (testing.check_no_solution, Telltale, "holds the solution"),
+    (testing.check_no_solution, TelltaleInfo, "info, messages or log hold"),
     (testing.check_replay, Forgetful, "goes differently"),
 ]
 

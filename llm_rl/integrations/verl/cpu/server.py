@@ -121,7 +121,6 @@ class TransformersServer:
         return await answer
 
     def _params(self, length: int, given: Mapping[str, Any]) -> SamplingParams:
-        """How to sample, as `generate` documents it."""
         for name, off in OFF.items():
             if given.get(name, off) != off:
                 raise ValueError(

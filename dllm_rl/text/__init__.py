@@ -1,0 +1,1 @@
+"""Plain text: answers in a form (`Pattern`), and from prompts to answers (`complete`)."""

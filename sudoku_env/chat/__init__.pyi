@@ -1,0 +1,16 @@
+from .expert import expert_rows as expert_rows
+from .moves import PARAMETERS as PARAMETERS
+from .moves import Move as Move
+from .moves import read_move as read_move
+from .questions import question_rows as question_rows
+from .rewards import cells_reward as cells_reward
+from .rewards import completion_text as completion_text
+from .rewards import exact_reward as exact_reward
+from .rewards import givens_reward as givens_reward
+from .rewards import reasoning_reward as reasoning_reward
+from .rows import REASONING_TAGS as REASONING_TAGS
+from .rows import RESPONSE_TAGS as RESPONSE_TAGS
+from .rows import ChatRow as ChatRow
+from .rows import Form as Form
+from .rows import chat_prompt as chat_prompt
+from .rows import chat_rows as chat_rows
