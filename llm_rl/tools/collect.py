@@ -46,7 +46,7 @@ BAR = "{l_bar}{bar}| {n_fmt} of {total_fmt} [{elapsed}<{remaining}{postfix}]"
 
 
 class CollectError(RuntimeError):
-    """Collecting stopped before its end; what was written stays, and the same call goes on from it."""
+    """Something failed while conversations were played; those that had ended are written, and the same call goes on."""
 
 
 @dataclass
@@ -63,20 +63,16 @@ class CollectOptions:
     max_turns: int = field(default=8, metadata={"help": "Turns of the model in a conversation, at most."})
     max_completion_length: int = field(default=256, metadata={"help": "Longest turn of the model in tokens."})
     max_result_tokens: int = field(default=256, metadata={"help": "Longest result of a tool in tokens; cut behind."})
-    tool_seconds: float = field(
-        default=60.0, metadata={"help": "Seconds until the model is told that a tool did not answer."}
-    )
+    tool_timeout: float = field(default=60.0, metadata={"help": "Seconds until a tool counts as not answering."})
     temperature: float = field(default=1.0, metadata={"help": "Temperature of sampling."})
     seed: int = field(default=0, metadata={"help": "Seed of sampling."})
     min_reward: float | None = field(default=None, metadata={"help": "Keep conversations with this reward at least."})
-    shortest_per_task: bool = field(
-        default=False, metadata={"help": "Keep of each task the conversation with the fewest tokens of the model."}
-    )
+    shortest_per_task: bool = field(default=False, metadata={"help": "Keep of each task the one with fewest tokens."})
 
     def __post_init__(self) -> None:
-        numbers = "per_task at_once max_turns max_completion_length max_result_tokens tool_seconds temperature"
-        for name in numbers.split():
-            check_positive(name, getattr(self, name))
+        for name, value in vars(self).items():
+            if name not in ("output_dir", "seed", "min_reward", "shortest_per_task"):
+                check_positive(name, value)
         if self.shortest_per_task and self.per_task == 1:
             raise ValueError("shortest_per_task does nothing with per_task=1; ask for several conversations of a task")
 
@@ -95,9 +91,9 @@ def collect(
 ) -> list[dict[str, Any]]:
     """Play conversations about tasks, as roll-outs of a trainer do, and write each as it ends.
 
-    A record has "task" and "conversation", their numbers; "prompt" and "completion", messages, and "tools", so that
-    `read_trajectories` reads it; "reward", None where nothing pays or a tool left the environment's state unknown;
-    "turns", "tokens" of the model, "calls" by their outcome; "cut_off" and "truncated"; and "row", the task.
+    A record has "task" and "conversation", numbers; "prompt" and "completion", messages, and "tools", as
+    `read_trajectories` reads them; "reward", None where nothing pays or a tool left the environment's state unknown;
+    "turns", "tokens" of the model, "calls" by outcome, "cut_off", "truncated"; and "row", the task.
 
     Args:
         model: A causal language model, or its folder or name on the hub.
@@ -105,19 +101,19 @@ def collect(
         options: How to play and what to keep.
         processing_class: The tokenizer. None: that of `model`.
         tools: Functions that the model may call.
-        environment_factory: Makes an environment for each conversation, in place of `tools`; see docs/tools.md.
+        environment_factory: Makes an environment for each conversation, in place of `tools`.
         reward_funcs: Reward functions beside the `get_reward` of environments.
         call_format: How the model writes calls. None: as `CallFormat` has it.
         engine: What samples. None: `TransformersEngine`.
 
     Returns:
-        The records that pass the filters, in the order of the tasks. A last turn without end token never does, as it
-        would be learned with one, and of conversations with the same messages the first does.
+        The records that pass the filters, by task. None ends without an end token, as it would be learned with one, and
+        of those with the same messages the first is there.
 
     Raises:
-        ValueError: A task, a tool or the chat template is not fit, both or none of tools and an environment are given,
-            nothing pays where `min_reward` is set, or the folder has conversations about other tasks.
-        CollectError: Something failed while conversations were played; `__cause__` is the error.
+        ValueError: A task, a tool or the chat template is not fit, what answers the model is not one of the two, nothing
+            pays where `min_reward` is set, or the folder has conversations about other tasks.
+        CollectError: Something failed while conversations were played.
     """
     if (tools is None) == (environment_factory is None):
         raise ValueError("give tools or an environment, one of the two, as what answers the model")
@@ -156,7 +152,7 @@ def collect(
             row = begin(episodes[index], tasks[task], tokenizer)
             yield row, encode(row)
 
-    limits = options.max_result_tokens, options.tool_seconds
+    limits = options.max_result_tokens, options.tool_timeout
     partner = EpisodePartner(episodes, toolbox, ResultFrame(tokenizer, {}), calls, tokenizer, *limits)
     rewards = RewardFunctions(functions, leave_out=True) if functions else None
     room = getattr(causal.config.get_text_config(), "max_position_embeddings", None)
@@ -227,18 +223,14 @@ def _written(path: Path, tasks: Sequence[Mapping[str, Any]]) -> list[dict[str, A
 
 def _kept(records: Sequence[dict[str, Any]], options: CollectOptions) -> list[dict[str, Any]]:
     """The records that pass the filters, in the order of the tasks."""
-    found = sorted((record for record in records if not record["truncated"]), key=_place)
+    found = sorted((record for record in records if not record["truncated"]), key=_place, reverse=True)
     if (least := options.min_reward) is not None:
         found = [record for record in found if record["reward"] is not None and record["reward"] >= least]
+    # Of several that a key is the same of, the last stays, which is the first one.
+    found = [*{json.dumps([record["prompt"], record["completion"]]): record for record in found}.values()]
     if options.shortest_per_task:
-        shortest: dict[int, dict[str, Any]] = {}
-        for record in sorted(found, key=lambda record: record["tokens"]):
-            shortest.setdefault(record["task"], record)
-        found = sorted(shortest.values(), key=_place)
-    different: dict[str, dict[str, Any]] = {}
-    for record in found:
-        different.setdefault(json.dumps([record["prompt"], record["completion"]]), record)
-    return [*different.values()]
+        found = [*{each["task"]: each for each in sorted(found, key=lambda each: -each["tokens"])}.values()]
+    return sorted(found, key=_place)
 
 
 def _place(record: Mapping[str, Any]) -> tuple[int, int]:
@@ -247,25 +239,17 @@ def _place(record: Mapping[str, Any]) -> tuple[int, int]:
 
 @dataclass
 class Command:
-    """The model, the tasks and what answers."""
+    """The model, the tasks and what answers; module:name is what has this name in a module."""
 
     model: str = field(default="", metadata={"help": "Folder or name of the model; with a server, of its tokenizer."})
-    tasks: Path = field(
-        default=Path("tasks.jsonl"), metadata={"help": "JSON lines, each a task with a prompt, which is messages."}
-    )
+    tasks: Path = field(default=Path("tasks.jsonl"), metadata={"help": "JSON lines, each a task with a prompt."})
     server: str | None = field(
-        default=None, metadata={"help": "Address of a server that samples from the model, vLLM's for one."}
+        default=None, metadata={"help": "Address of a server that has the model, vLLM's for one."}
     )
-    environment: str | None = field(
-        default=None, metadata={"help": "module:name of what makes an environment for each conversation."}
-    )
-    tools: str | None = field(default=None, metadata={"help": "module:name of a list of functions, the tools."})
-    rewards: list[str] = field(
-        default_factory=list, metadata={"help": "module:name of reward functions beside the environment's own."}
-    )
-    call_format: str | None = field(
-        default=None, metadata={"help": "module:name of a CallFormat. None: <tool_call> and JSON."}
-    )
+    environment: str | None = field(default=None, metadata={"help": "module:name of what makes an environment."})
+    tools: str | None = field(default=None, metadata={"help": "module:name of a list of functions."})
+    rewards: list[str] = field(default_factory=list, metadata={"help": "module:name of each reward function."})
+    call_format: str | None = field(default=None, metadata={"help": "module:name of a CallFormat, if not JSON's."})
 
 
 def main() -> None:

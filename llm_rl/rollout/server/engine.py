@@ -160,15 +160,7 @@ class ServerEngine:
 
 
 class ServedEngine(ServerEngine):
-    """Samples from the first model that a server has, whose weights stay what they are there: where nothing trains.
-
-    Args:
-        url: The server's address.
-        timeout: As in `ServerEngine`.
-    """
-
-    def __init__(self, url: str, *, timeout: float = 60.0) -> None:
-        super().__init__(url, timeout=timeout)
+    """Samples from the first model of a server at an address, whose weights stay what they are: where nothing trains."""
 
     def load_weights(self, model: nn.Module) -> None:
         """Ask for the name of the server's model; of `model` the size of the vocabulary is read alone.

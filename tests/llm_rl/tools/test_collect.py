@@ -113,7 +113,7 @@ def test_a_tool_that_hangs_is_told_to_the_model_and_in_the_record(tmp_path: Path
     try:
         for name, offered, turns in (("tools", [Stuck().wait], 2), ("environment_factory", Stuck, 1)):
             engine = ScriptedEngine(['<tool_call>{"name": "wait"}</tool_call>' + END], [f"a{END}"])
-            changes: dict[str, Any] = {"given": {name: offered}, "per_task": 1, "tool_seconds": 0.1}
+            changes: dict[str, Any] = {"given": {name: offered}, "per_task": 1, "tool_timeout": 0.1}
             (record,) = collected(tmp_path / name, engine, ROWS[:1], **changes)
             assert record["calls"] == {"timed_out": 1} and record["turns"] == turns and record["reward"] is None
             assert turns == 1 or "wait did not answer within 0.1 seconds" in record["completion"][1]["content"]
