@@ -34,9 +34,8 @@ from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.server.engine import ServedEngine
 from llm_rl.rollout.turns import play_turns, texts_of, turns_of
 from llm_rl.tools.calls import CallFormat
-from llm_rl.tools.episodes import Episode, EpisodePartner, begin, environment_reward, new_episode, spoken
+from llm_rl.tools.episodes import Episode, EpisodePartner, begin, new_episode, offered, spoken
 from llm_rl.tools.template import ResultFrame, check_shows_tools
-from llm_rl.tools.toolbox import Toolbox, methods_of
 from llm_rl.training.callbacks import append_json_line, write_json_lines
 from llm_rl.training.command_line import INTERRUPTED, fail, need_file, need_model, need_writable, parse, user_errors
 
@@ -111,21 +110,16 @@ def collect(
         of those with the same messages the first is there.
 
     Raises:
-        ValueError: A task, a tool or the chat template is not fit, what answers the model is not one of the two, nothing
-            pays where `min_reward` is set, or the folder has conversations about other tasks.
+        ValueError: A task, a tool or the chat template is not fit, there are both tools and an environment or neither,
+            nothing pays where `min_reward` is set, or the folder has conversations about other tasks.
         CollectError: Something failed while conversations were played.
     """
     if (tools is None) == (environment_factory is None):
         raise ValueError("give tools or an environment, one of the two, as what answers the model")
     model, tokenizer = load_policy(model, processing_class)
-    causal, calls, functions = causal_model(model), call_format or CallFormat(), listed(reward_funcs)
-    if environment_factory is not None:
-        example = environment_factory()
-        tools = [*methods_of(example).values()]
-        functions += [environment_reward] if hasattr(example, "get_reward") else []
-    toolbox = Toolbox(tools or [])
-    if not toolbox.schemas:
-        raise ValueError("there is no tool; give functions, or an environment with public methods")
+    causal, calls = causal_model(model), call_format or CallFormat()
+    toolbox, functions = offered(tools, environment_factory, listed(reward_funcs))
+    assert toolbox is not None
     if options.min_reward is not None and not functions:
         raise ValueError("min_reward is set and nothing pays; give reward functions, or environments with get_reward")
     check_shows_tools(tokenizer, toolbox.schemas, {})
@@ -243,9 +237,7 @@ class Command:
 
     model: str = field(default="", metadata={"help": "Folder or name of the model; with a server, of its tokenizer."})
     tasks: Path = field(default=Path("tasks.jsonl"), metadata={"help": "JSON lines, each a task with a prompt."})
-    server: str | None = field(
-        default=None, metadata={"help": "Address of a server that has the model, vLLM's for one."}
-    )
+    server: str | None = field(default=None, metadata={"help": "Address of a server that has the model."})
     environment: str | None = field(default=None, metadata={"help": "module:name of what makes an environment."})
     tools: str | None = field(default=None, metadata={"help": "module:name of a list of functions."})
     rewards: list[str] = field(default_factory=list, metadata={"help": "module:name of each reward function."})
@@ -258,10 +250,10 @@ def main() -> None:
     need_model("model", command.model)
     need_file("tasks", command.tasks)
     need_writable("output_dir", options.output_dir)
-    offered = {"environment_factory": command.environment, "tools": command.tools, "call_format": command.call_format}
+    names = {"environment_factory": command.environment, "tools": command.tools, "call_format": command.call_format}
     try:
         with user_errors(ValueError, OSError, ImportError, AttributeError):
-            given = {name: None if text is None else _named(text) for name, text in offered.items()}
+            given = {name: None if text is None else _named(text) for name, text in names.items()}
             rewards = [_named(text) for text in command.rewards]
             tasks = read_lines(command.tasks, json.loads, 'one task a line, as {"prompt": [{"role": "user", …}]}')
             model, tokenizer, engine = _loaded(command)

@@ -6,6 +6,7 @@ from typing import Any
 
 from llm_rl.core import MetricAccumulator
 from llm_rl.rollout.data import Sample, text_messages
+from llm_rl.rollout.rewards import listed
 from llm_rl.rollout.spans import incremental_offsets
 from llm_rl.rollout.special_tokens import break_tokens, special_tokens
 from llm_rl.rollout.turns import joined, texts_of, turns_of
@@ -40,6 +41,24 @@ class Episode:
     def over(self) -> bool:
         """Whether a call did not come back, so that the state of the environment is not known."""
         return self.environment is not None and "timed_out" in self.outcomes
+
+
+def offered(
+    tools: Sequence[Callable[..., Any]] | None, environment_factory: Callable[[], Any] | None, reward_funcs: Any
+) -> tuple[Toolbox | None, Any]:
+    """The tools, those of an environment where one is made, and the reward functions with what that pays.
+
+    Raises:
+        ValueError: There is no tool, or one of the reasons of `Toolbox`.
+    """
+    if environment_factory is not None:
+        example = environment_factory()
+        tools = [*methods_of(example).values()]
+        if hasattr(example, "get_reward"):
+            reward_funcs = [*([] if reward_funcs is None else listed(reward_funcs)), environment_reward]
+    if tools is not None and not tools:
+        raise ValueError("there is no tool; give functions, or an environment with public methods")
+    return None if tools is None else Toolbox(tools), reward_funcs
 
 
 def new_episode(environment_factory: Callable[[], Any] | None) -> Episode:

@@ -12,16 +12,14 @@ from llm_rl.core import MetricAccumulator
 from llm_rl.rollout.completions import encode_rows
 from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation
 from llm_rl.rollout.generation import SamplingParams
-from llm_rl.rollout.rewards import listed
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.rollout.turns import NextTurn, Partner, TextPartner, joined, play_turns, texts_of, turns_of
 from llm_rl.tools.arguments import EpisodeArguments
 from llm_rl.tools.calls import CallFormat
-from llm_rl.tools.episodes import EpisodePartner, begin, environment_reward, new_episode, record_episodes, spoken
+from llm_rl.tools.episodes import EpisodePartner, begin, new_episode, offered, record_episodes, spoken
 from llm_rl.tools.marks import MARKS, marked_row
 from llm_rl.tools.template import ResultFrame, check_shows_tools
-from llm_rl.tools.toolbox import Toolbox, methods_of
 
 
 class EpisodeTrainer(RolloutTrainer):
@@ -58,22 +56,15 @@ class EpisodeTrainer(RolloutTrainer):
         call_format: CallFormat | None = None,
         **kwargs: Any,
     ) -> None:
-        offered = {"tools": tools, "environment_factory": environment_factory, "next_turn": next_turn}
-        answering = [name for name, value in offered.items() if value is not None]
+        given = {"tools": tools, "environment_factory": environment_factory, "next_turn": next_turn}
+        answering = [name for name, value in given.items() if value is not None]
         if len(answering) > 1:
             raise ValueError(
                 f"{' and '.join(answering)} are given, of which one answers the model; leave the others out"
             )
         self.next_turn, self.environment_factory = next_turn, environment_factory
-        example = None
-        if environment_factory is not None:
-            example = environment_factory()
-            tools = [*methods_of(example).values()]
-        self.toolbox = self._new_toolbox(tools)
+        self.toolbox, reward_funcs = offered(tools, environment_factory, reward_funcs)
         self.call_format = call_format or CallFormat()
-        if hasattr(example, "get_reward"):
-            own = [] if reward_funcs is None else listed(reward_funcs)
-            reward_funcs = [*own, environment_reward]
         super().__init__(model, reward_funcs, *args, **kwargs)
         if bool(answering) != (self.args.max_turns > 1):
             raise ValueError(
@@ -87,12 +78,6 @@ class EpisodeTrainer(RolloutTrainer):
             check_shows_tools(self.processing_class, self.toolbox.schemas, template)
             self._frame = ResultFrame(self.processing_class, template)
         self._marks_shown = False
-
-    @staticmethod
-    def _new_toolbox(tools: Sequence[Callable[..., Any]] | None) -> Toolbox | None:
-        if tools is not None and not tools:
-            raise ValueError("there is no tool; give functions, or an environment with public methods")
-        return None if tools is None else Toolbox(tools)
 
     @property
     def _template_arguments(self) -> Mapping[str, Any]:

@@ -160,7 +160,7 @@ class ServerEngine:
 
 
 class ServedEngine(ServerEngine):
-    """Samples from the first model of a server at an address, whose weights stay what they are: where nothing trains."""
+    """Samples from the first model of a server at an address, with the weights it has: where nothing trains."""
 
     def load_weights(self, model: nn.Module) -> None:
         """Ask for the name of the server's model; of `model` the size of the vocabulary is read alone.

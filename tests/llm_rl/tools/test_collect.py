@@ -16,7 +16,7 @@ from llm_rl.training.callbacks import append_json_line
 from tests.helpers.warm_process import SERVER
 from tests.llm_rl.helpers.serving import serving
 from tests.llm_rl.helpers.tool_play import END, Count, ScriptedEngine, chat_model, chat_tokenizer, up
-from tests.llm_rl.helpers.tool_runs import ROWS, fixed_player
+from tests.llm_rl.helpers.tool_runs import ROWS, Player, fixed_player
 
 
 def collected(folder: Path, engine: Any, rows: Any = ROWS, given: Any = None, **changes: Any) -> Any:
@@ -27,17 +27,16 @@ def collected(folder: Path, engine: Any, rows: Any = ROWS, given: Any = None, **
 
 def stopped(folder: Path, at: int = -1, kill: bool = False) -> list[int]:
     """Collects up to a call of the engine that ends the process, or raises; of how many conversations each was."""
-    engine, sizes = fixed_player(), list[int]()
-    original = engine.generate
+    sizes = list[int]()
 
-    def generate(prompts: Any, params: Any) -> Any:
-        sizes.append(len(prompts))
-        if len(sizes) == at and kill:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return 1 / 0 if len(sizes) == at else original(prompts, params)
+    class Failing(Player):
+        def generate(self, prompts: Any, params: Any) -> Any:
+            sizes.append(len(prompts))
+            if len(sizes) == at and kill:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return 1 / 0 if len(sizes) == at else super().generate(prompts, params)
 
-    engine.generate = generate  # type: ignore[method-assign]
-    collected(folder, engine, max_turns=3)
+    collected(folder, Failing(fixed_player()._choose), max_turns=3)
     return sizes
 
 
