@@ -5,8 +5,9 @@ never encoded again. It is trained on as one sample (`joined`), or as one a turn
 of a roll-out follows from the conversations (ms-swift's `dynamic_num_samples`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Protocol
 
 from llm_rl.rollout.completions import as_samples
@@ -113,55 +114,54 @@ def joined(sample: Sample) -> Sample:
 
 
 def play_turns(
-    samples: Sequence[Sample],
+    encoded: Iterable[tuple[Mapping[str, Any], list[int]]],
     partner: Partner,
     max_turns: int,
     engine: GenerationEngine,
     params: SamplingParams,
     room: int | None,
-) -> list[Sample]:
-    """Goes on with conversations after the model's first turn.
+    at_once: int | None = None,
+) -> Iterator[tuple[int, Sample]]:
+    """Plays conversations to their ends.
 
     A conversation ends where the partner says so. It is cut off (`Sample.cut_off`) after `max_turns`, at a turn without
     end token, and where the model has no room for a longest turn.
 
     Args:
-        samples: First turns.
+        encoded: Each row with the tokens of its prompt; asked for one when its conversation begins.
         partner: What answers the model.
         max_turns: The model's turns at most, ≥ 1.
         engine: What samples; it has the policy's weights.
         params: How to sample.
         room: Positions of the model. None: no bound.
+        at_once: Conversations side by side; where one ends the next one begins. None: all.
 
-    Returns:
-        The last turn of each conversation, with the `earlier` ones; token in, token out.
+    Yields:
+        As each conversation ends, its number and its last turn, with the `earlier` ones; token in, token out.
 
     Raises:
         ValueError: The engine broke its contract.
     """
-    conversations, active = [partner.cut(sample) for sample in samples], set(range(len(samples)))
-    for number in range(1, max_turns + 1):
-        asked: list[tuple[int, list[int]]] = []
-        for index in sorted(active):
-            sample = conversations[index]
-            added = None if sample.truncated else partner.answer(index, sample)
-            if added is None:
-                continue
-            ids = [*sample.prompt_ids, *sample.completion_ids, *added]
-            if number < max_turns and (room is None or len(ids) + params.max_new_tokens <= room):
-                asked.append((index, ids))
-            else:
-                conversations[index] = UnreadSample(**vars(sample), unread=list(added))
-        active = {index for index, _ in asked}
+    waiting = enumerate(encoded)
+    asked: list[tuple[int, Mapping[str, Any], list[int], tuple[Sample, ...]]] = []
+    while True:
+        free = None if at_once is None else at_once - len(asked)
+        asked += [(index, row, ids, ()) for index, (row, ids) in islice(waiting, free)]
         if not asked:
-            break
-        encoded = [(conversations[index].row, ids) for index, ids in asked]
-        found = as_samples(encoded, engine.generate([ids for _, ids in asked], params), params)
-        for (index, _), sample in zip(asked, found, strict=True):
-            before = conversations[index]
-            earlier = (*before.earlier, replace(before, earlier=()))
-            conversations[index] = replace(partner.cut(sample), earlier=earlier)
-    return conversations
+            return
+        prompts = [(row, ids) for _, row, ids, _ in asked]
+        found = as_samples(prompts, engine.generate([ids for _, ids in prompts], params), params)
+        played, asked = asked, []
+        for (index, row, _, earlier), sample in zip(played, found, strict=True):
+            turn = replace(partner.cut(sample), earlier=earlier)
+            added = None if turn.truncated else partner.answer(index, turn)
+            if added is not None:
+                ids = [*turn.prompt_ids, *turn.completion_ids, *added]
+                if len(earlier) + 1 < max_turns and (room is None or len(ids) + params.max_new_tokens <= room):
+                    asked.append((index, row, ids, (*earlier, replace(turn, earlier=()))))
+                    continue
+                turn = UnreadSample(**vars(turn), unread=list(added))
+            yield index, turn
 
 
 def texts_of(sample: Sample, tokenizer: Any) -> list[str]:

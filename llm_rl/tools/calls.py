@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from llm_rl.rollout.generation import SamplingParams
 
 QUOTED = 60
 """Characters of a call that an error shows."""
@@ -73,6 +75,12 @@ class CallFormat:
         for name in ("start", "end", "result_start"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be a text that is not empty")
+
+    def ending(self, params: SamplingParams, tokenizer: Any) -> SamplingParams:
+        """Sampling that also ends at the token that a result begins with, where that is one token."""
+        stop = tokenizer.get_vocab().get(self.result_start)
+        ends = {*params.eos_token_ids, *([] if stop is None else [int(stop)])}
+        return replace(params, eos_token_ids=tuple(sorted(ends)))
 
 
 def find_calls(text: str, call_format: CallFormat) -> list[ToolCall | CallError]:

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_rl.core import MetricAccumulator
-from llm_rl.rollout.data import Sample
+from llm_rl.rollout.data import Sample, text_messages
+from llm_rl.rollout.rewards import listed
 from llm_rl.rollout.spans import incremental_offsets
-from llm_rl.rollout.turns import joined, turns_of
+from llm_rl.rollout.special_tokens import break_tokens, special_tokens
+from llm_rl.rollout.turns import joined, texts_of, turns_of
 from llm_rl.tools.calls import CallError, CallFormat, find_calls
 from llm_rl.tools.template import ResultFrame
-from llm_rl.tools.toolbox import Toolbox, ToolResult
+from llm_rl.tools.toolbox import Toolbox, ToolResult, methods_of
 
 MADE_UP = "Error: you wrote a result yourself. Call a tool and end your message; its result comes in the next one."
 
@@ -41,11 +43,68 @@ class Episode:
         return self.environment is not None and "timed_out" in self.outcomes
 
 
+def offered(
+    tools: Sequence[Callable[..., Any]] | None, environment_factory: Callable[[], Any] | None, reward_funcs: Any
+) -> tuple[Toolbox | None, Any]:
+    """The tools, those of an environment where one is made, and the reward functions with what that pays.
+
+    Raises:
+        ValueError: There is no tool, or one of the reasons of `Toolbox`.
+    """
+    if environment_factory is not None:
+        example = environment_factory()
+        tools = [*methods_of(example).values()]
+        if hasattr(example, "get_reward"):
+            reward_funcs = [*([] if reward_funcs is None else listed(reward_funcs)), environment_reward]
+    if tools is not None and not tools:
+        raise ValueError("there is no tool; give functions, or an environment with public methods")
+    return None if tools is None else Toolbox(tools), reward_funcs
+
+
+def new_episode(environment_factory: Callable[[], Any] | None) -> Episode:
+    """A conversation that is about to begin, with an environment of its own where there is something that makes one."""
+    if environment_factory is None:
+        return Episode()
+    environment = environment_factory()
+    return Episode(environment, methods_of(environment))
+
+
+def begin(episode: Episode, row: Mapping[str, Any], tokenizer: Any) -> Mapping[str, Any]:
+    """The row with a prompt that ends with what the environment says at the start, its special tokens broken.
+
+    Raises:
+        TypeError: `reset` returned neither a text nor None.
+    """
+    said = episode.environment.reset(**row) if hasattr(episode.environment, "reset") else None
+    if said is None:
+        return row
+    if not isinstance(said, str):
+        raise TypeError(f"reset of the environment returned a {type(said).__name__}; it must be a text or None")
+    *before, last = text_messages(row["prompt"])
+    said = break_tokens(said, special_tokens(tokenizer))
+    return {**row, "prompt": [*before, {**last, "content": f"{last.get('content', '')}{said}"}]}
+
+
+def environment_reward(environments: Sequence[Any], **columns: Any) -> list[float]:
+    """The reward function of environments: what `get_reward` of each says at the end of its episode."""
+    return [environment.get_reward() for environment in environments]
+
+
+def spoken(sample: Sample, tokenizer: Any) -> list[dict[str, str]]:
+    """The messages of a conversation after its prompt: a turn, the results that it was answered by, the next turn."""
+    *texts, last = texts_of(sample, tokenizer)
+    messages = []
+    for text, results in zip(texts, sample.episode.results, strict=False):
+        messages.append({"role": "assistant", "content": text})
+        messages += [{"role": "tool", "content": result} for result in results]
+    return [*messages, {"role": "assistant", "content": last}]
+
+
 class EpisodePartner:
     """What answers the model in the conversations of one roll-out: the results of its calls. See `turns.Partner`.
 
     Args:
-        episodes: One for each conversation.
+        episodes: That of each conversation by its number.
         toolbox: The tools.
         frame: What stands around results.
         call_format: How calls look.
@@ -56,7 +115,7 @@ class EpisodePartner:
 
     def __init__(
         self,
-        episodes: Sequence[Episode],
+        episodes: Sequence[Episode] | Mapping[int, Episode],
         toolbox: Toolbox,
         frame: ResultFrame,
         call_format: CallFormat,

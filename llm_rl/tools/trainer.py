@@ -9,24 +9,17 @@ from torch import Tensor
 from tqdm import tqdm
 
 from llm_rl.core import MetricAccumulator
-from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation, text_messages
+from llm_rl.rollout.completions import encode_rows
+from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation
 from llm_rl.rollout.generation import SamplingParams
-from llm_rl.rollout.rewards import listed
 from llm_rl.rollout.scoring import causal_model
-from llm_rl.rollout.special_tokens import break_tokens, special_tokens
 from llm_rl.rollout.trainer import RolloutTrainer
-from llm_rl.rollout.turns import NextTurn, TextPartner, joined, play_turns, texts_of, turns_of
+from llm_rl.rollout.turns import NextTurn, Partner, TextPartner, joined, play_turns, texts_of, turns_of
 from llm_rl.tools.arguments import EpisodeArguments
 from llm_rl.tools.calls import CallFormat
-from llm_rl.tools.episodes import Episode, EpisodePartner, record_episodes
+from llm_rl.tools.episodes import EpisodePartner, begin, new_episode, offered, record_episodes, spoken
 from llm_rl.tools.marks import MARKS, marked_row
 from llm_rl.tools.template import ResultFrame, check_shows_tools
-from llm_rl.tools.toolbox import Toolbox, methods_of
-
-
-def environment_reward(environments: Sequence[Any], **columns: Any) -> list[float]:
-    """The reward function of environments: what `get_reward` of each says at the end of its episode."""
-    return [environment.get_reward() for environment in environments]
 
 
 class EpisodeTrainer(RolloutTrainer):
@@ -63,22 +56,15 @@ class EpisodeTrainer(RolloutTrainer):
         call_format: CallFormat | None = None,
         **kwargs: Any,
     ) -> None:
-        offered = {"tools": tools, "environment_factory": environment_factory, "next_turn": next_turn}
-        answering = [name for name, value in offered.items() if value is not None]
+        given = {"tools": tools, "environment_factory": environment_factory, "next_turn": next_turn}
+        answering = [name for name, value in given.items() if value is not None]
         if len(answering) > 1:
             raise ValueError(
                 f"{' and '.join(answering)} are given, of which one answers the model; leave the others out"
             )
         self.next_turn, self.environment_factory = next_turn, environment_factory
-        example = None
-        if environment_factory is not None:
-            example = environment_factory()
-            tools = [*methods_of(example).values()]
-        self.toolbox = self._new_toolbox(tools)
+        self.toolbox, reward_funcs = offered(tools, environment_factory, reward_funcs)
         self.call_format = call_format or CallFormat()
-        if hasattr(example, "get_reward"):
-            own = [] if reward_funcs is None else listed(reward_funcs)
-            reward_funcs = [*own, environment_reward]
         super().__init__(model, reward_funcs, *args, **kwargs)
         if bool(answering) != (self.args.max_turns > 1):
             raise ValueError(
@@ -92,12 +78,6 @@ class EpisodeTrainer(RolloutTrainer):
             check_shows_tools(self.processing_class, self.toolbox.schemas, template)
             self._frame = ResultFrame(self.processing_class, template)
         self._marks_shown = False
-
-    @staticmethod
-    def _new_toolbox(tools: Sequence[Callable[..., Any]] | None) -> Toolbox | None:
-        if tools is not None and not tools:
-            raise ValueError("there is no tool; give functions, or an environment with public methods")
-        return None if tools is None else Toolbox(tools)
 
     @property
     def _template_arguments(self) -> Mapping[str, Any]:
@@ -136,48 +116,27 @@ class EpisodeTrainer(RolloutTrainer):
         if not self._talks:
             return super()._generate_completions(rows, num_generations)
         repeated = [row for row in rows for _ in range(num_generations)]
-        room = getattr(causal_model(self.model).config.get_text_config(), "max_position_embeddings", None)
         if self.toolbox is None:
             assert self.next_turn is not None
-            partner = TextPartner(self.next_turn, self.processing_class)
-            samples = self._sample(repeated, 1, self.sampling)
-            with self.accelerator.autocast():
-                return play_turns(samples, partner, self.args.max_turns, self.engine, self.sampling, room)
+            return self._play(repeated, TextPartner(self.next_turn, self.processing_class), self.sampling)
 
         # Each conversation has its environment, and its row with what that says at the start.
-        episodes = [self._new_episode() for _ in repeated]
-        begun = [self._begin(episode, row) for episode, row in zip(episodes, repeated, strict=True)]
+        episodes = [new_episode(self.environment_factory) for _ in repeated]
+        begun = [begin(*pair, self.processing_class) for pair in zip(episodes, repeated, strict=True)]
         limits = self.args.max_result_tokens, self.args.tool_timeout
-        ways = self.toolbox, self._frame, self.call_format, self.processing_class
-        talking = EpisodePartner(episodes, *ways, *limits)
-        params = self._with_stop_token(self.sampling)
-        samples = self._sample(begun, 1, params)
-        with self.accelerator.autocast():
-            samples = play_turns(samples, talking, self.args.max_turns, self.engine, params, room)
+        partner = EpisodePartner(episodes, self.toolbox, self._frame, self.call_format, self.processing_class, *limits)
+        samples = self._play(begun, partner, self.call_format.ending(self.sampling, self.processing_class))
         return [replace(sample, episode=episode) for sample, episode in zip(samples, episodes, strict=True)]
 
-    def _new_episode(self) -> Episode:
-        if self.environment_factory is None:
-            return Episode()
-        environment = self.environment_factory()
-        return Episode(environment, methods_of(environment))
-
-    def _begin(self, episode: Episode, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The row with a prompt that ends with what the environment says at the start."""
-        said = episode.environment.reset(**row) if hasattr(episode.environment, "reset") else None
-        if said is None:
-            return row
-        if not isinstance(said, str):
-            raise TypeError(f"reset of the environment returned a {type(said).__name__}; it must be a text or None")
-        *before, last = text_messages(row["prompt"])
-        said = break_tokens(said, special_tokens(self.processing_class))
-        return {**row, "prompt": [*before, {**last, "content": f"{last.get('content', '')}{said}"}]}
-
-    def _with_stop_token(self, params: SamplingParams) -> SamplingParams:
-        """Sampling that also ends at the token that a result begins with, where that is one token."""
-        stop = self.processing_class.get_vocab().get(self.call_format.result_start)
-        ends = {*params.eos_token_ids, *([] if stop is None else [int(stop)])}
-        return replace(params, eos_token_ids=tuple(sorted(ends)))
+    def _play(self, rows: Sequence[Mapping[str, Any]], partner: Partner, params: SamplingParams) -> list[Sample]:
+        """The last turn of a conversation about each row."""
+        causal = causal_model(self.model)
+        encoded = encode_rows(rows, causal, self.processing_class, 1, params, self._template_arguments)
+        room = getattr(causal.config.get_text_config(), "max_position_embeddings", None)
+        with self.accelerator.autocast():
+            self.engine.load_weights(causal)
+            ended = dict(play_turns(encoded, partner, self.args.max_turns, self.engine, params, room))
+        return [ended[index] for index in range(len(rows))]
 
     def _further_columns(self, samples: Sequence[Sample]) -> dict[str, list[Any]]:
         """With several turns the column "turns", the texts of each conversation's turns; and "environments"."""
@@ -192,12 +151,7 @@ class EpisodeTrainer(RolloutTrainer):
         """What reward functions see of a completion; with tools all messages of the conversation after its prompt."""
         if self.toolbox is None:
             return super()._rewarded_completion(sample)
-        texts = texts_of(sample, self.processing_class)
-        messages = []
-        for text, results in zip(texts[:-1], sample.episode.results, strict=False):
-            messages.append({"role": "assistant", "content": text})
-            messages += [{"role": "tool", "content": result} for result in results]
-        return [*messages, {"role": "assistant", "content": texts[-1]}]
+        return spoken(sample, self.processing_class)
 
     def _record_samples(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
         super()._record_samples(metrics, samples, per_function)

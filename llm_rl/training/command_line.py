@@ -38,10 +38,10 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 """A model's name on the hub, owner/model."""
 
 
-def fail(message: str) -> NoReturn:
+def fail(message: str, status: int = USER_ERROR) -> NoReturn:
     """End the program with one line on stderr."""
     print(f"{Path(sys.argv[0]).name}: {' '.join(message.split())}", file=sys.stderr)
-    raise SystemExit(USER_ERROR)
+    raise SystemExit(status)
 
 
 @contextmanager

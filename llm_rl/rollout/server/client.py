@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from llm_rl.rollout.server.errors import ServerError
 
-GO_ON = "go on from the last checkpoint: train(resume_from_checkpoint=True)"
+GO_ON = "go on from what is saved, a trainer by train(resume_from_checkpoint=True)"
 
 
 class CompletionClient:

@@ -16,6 +16,7 @@ from torch import nn
 from llm_rl.rollout.generation import Completion, SamplingParams
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.server.client import CompletionClient
+from llm_rl.rollout.server.errors import ServerError
 from llm_rl.rollout.server.probe import Probed, probe
 from llm_rl.rollout.server.process import SERVED, ServerProcess
 from llm_rl.rollout.server.protocol import as_completion, completion_body
@@ -156,3 +157,25 @@ class ServerEngine:
             self._files.cleanup()
         self._files = files  # read again by a server that has put the adapter aside
         return served
+
+
+class ServedEngine(ServerEngine):
+    """Samples from the first model of a server at an address, with the weights it has: where nothing trains."""
+
+    def load_weights(self, model: nn.Module) -> None:
+        """Ask for the name of the server's model; of `model` the size of the vocabulary is read alone.
+
+        Raises:
+            ServerError: There is no server, or it tells no model.
+        """
+        assert self._client is not None
+        told = self._client.request("GET", "/v1/models")
+        try:
+            self._served = told["data"][0]["id"]
+        except (KeyError, IndexError, TypeError) as error:
+            raise ServerError(f"the server at {self._client.url} tells no model but {str(told)[:80]}") from error
+        self._vocabulary = causal_model(model).get_input_embeddings().weight.shape[0]
+
+    def close(self) -> None:
+        """Leave the server as it is; `load_weights` begins anew."""
+        self._forget()

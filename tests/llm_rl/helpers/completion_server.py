@@ -108,7 +108,8 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def do_GET(self) -> None:
-        self.answer({"adapters": [*self.served.adapters]}, 200 if self.path in ("/health", "/adapters") else 404)
+        told = {"adapters": [*self.served.adapters], "data": [{"id": self.served.options.name}]}
+        self.answer(told, 200 if self.path in ("/health", "/adapters", "/v1/models") else 404)
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
