@@ -43,7 +43,7 @@ class BoardsArguments(RefereeArguments):
         "just_grpo": 1e-3,
         "upo": 1e-3,
         "dispo": 1.5e-4,
-        "dispo_judged": 1.5e-4,
+        "dispo_judged": 5e-5,
         "policy_gradient": 3e-5,
         "judged": 1.5e-4,
     }

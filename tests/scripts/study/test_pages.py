@@ -21,7 +21,7 @@ DOCS, STUDIES = ROOT / "docs", ROOT / "data" / "study"
 RARO = DOCS / "raro.md"
 REFEREE_TASKS = ("boards", "published", "countdown", "countdown_form", "unique", "unique_9x9")
 REFEREE_NUMBERS = ("boards_1", "boards_2", "boards_4", "boards_9")
-REFEREE_NINETY = ("boards_lower", "boards_passes", "boards_divergence")
+REFEREE_NINETY = ("boards_lower", "boards_passes", "boards_divergence", "boards_dispo")
 REFEREE_LONGER = ("boards_longer", "boards_longer_first", "boards_longer_passes")
 REFEREE_RUNS = (*REFEREE_TASKS, *REFEREE_NINETY, *REFEREE_NUMBERS, *REFEREE_LONGER)
 REFEREE_RATES = tuple(f"{task}_rates" for task in (*REFEREE_TASKS, "boards_longer"))
@@ -102,7 +102,7 @@ def test_what_all_starts_of_raro_on_signed_digits_have_together() -> None:
 
 def test_the_tables_of_the_referee_follow_from_its_results() -> None:
     page, folder = (DOCS / "referee.md").read_text("utf-8"), STUDIES / "referee"
-    briefly = (REFEREE_TASKS, REFEREE_NUMBERS, REFEREE_LONGER)
+    briefly = (REFEREE_TASKS, ("boards_dispo",), REFEREE_NUMBERS, REFEREE_LONGER)
     blocks = [overview([folder / name for name in names]) for names in briefly]
     assert all(block in page for block in blocks)
     runs, rates = ([folder / name for name in names] for names in (REFEREE_RUNS, REFEREE_RATES))
