@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-import torch
-
 PACKAGES = ("sudoku-dllm", "torch", "transformers", "numpy", "numba", "gymnasium")
 """Those whose versions a run tells."""
 
@@ -20,6 +18,8 @@ def machine() -> str:
 
     Where numba compiles for another processor than this one (`NUMBA_CPU_NAME`), that is named too.
     """
+    import torch  # here: the command's help needs none
+
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -41,6 +41,8 @@ def versions() -> str:
 
 def environment() -> dict[str, str]:
     """What a report of a run begins with: machine, system, card and packages."""
+    import torch
+
     card = "none"
     if torch.cuda.is_available():
         found = torch.cuda.get_device_properties(0)

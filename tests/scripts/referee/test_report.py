@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scripts.referee.boards import BoardsArguments
-from scripts.referee.compare import RefereeArguments
+from scripts.referee.compare import BRANCHED, RefereeArguments
 from scripts.referee.countdown import CountdownArguments
 from scripts.referee.published import PublishedArguments
 from scripts.referee.report import Found, overview, pages, table, tried
@@ -111,7 +111,7 @@ def test_the_rates_that_were_tried(tmp_path: Path) -> None:
 )
 def test_a_task_is_run_as_its_table_was(task: str, arguments: type[RefereeArguments]) -> None:
     results = [one for one in Records(STUDIES / task).results().values() if one["arm"] != "start"]
-    assert {one["arm"] for one in results} == set(arguments.RATES)
+    assert {*(one["arm"] for one in results), *BRANCHED} == set(arguments.RATES)
     for one in results:
         assert chosen_rates(arguments.RATES, one["settings"]["rates"])[one["arm"]] == arguments.RATES[one["arm"]]
     steps = next(each.default for each in fields(arguments) if each.name == "tokens_per_step")

@@ -212,27 +212,29 @@ def test_branches_of_a_state_are_worth_what_they_earn_in_it(reach: Reach) -> Non
     """DiSPO against a loop over states and branches: all that is masked is filled, or four cells of it."""
     setting, policy, noise = trial().setting, model(), StateNoise((7,))
     how = Decoding("policy", tokens_per_step=4, policy=TEMPERATURES, on_error="redraw", draws=32)
-    trajectories = rollout(policy, setting.batch(setting.test_boards()[:2]), how, num_generations=2)
-    config, problems = DispoConfig(reach=reach, judged_draws=6, reduction="mean"), trajectories.problems
+    grids = setting.training_boards(0)[1][:6].copy()
+    grids[:, ::2] = 0  # so few cells are open that some fillings of all are right
+    trajectories = rollout(policy, setting.batch(grids), how)
+    config, problems = DispoConfig(reach=reach, judged_draws=16, reduction="mean"), trajectories.problems
     objective_pass(policy, trajectories, lambda one, other: (one + other).backward(), config=config, noise=noise)
 
     visits = Counter(trajectories.state_of[trajectories.live].tolist())
     most = trajectories.responses.shape[1] if reach == "all" else 4
-    uniforms, expected = noise.of_states(trajectories.problem_of, 0, (6, most, 2)), model()
+    uniforms, expected = noise.of_states(trajectories.problem_of, 0, (16, most, 2)), model()
     for number, (state, of) in enumerate(zip(trajectories.responses, trajectories.problem_of, strict=True)):
         scores = score_states(
             expected, *problems.prompts_of(of[None]), state[None], problems.mask_id, trajectories.policy
         )
-        logits, filled, logprobs = scores.logits.log_softmax(-1), state.repeat(6, 1), []
+        logits, filled, logprobs = scores.logits.log_softmax(-1), state.repeat(16, 1), []
         positions, tokens = draw_decisions(scores, torch.tensor([0]), uniforms[number, None], trajectories.policy)
         for branch, (at, new) in enumerate(zip(positions[0], tokens[0], strict=True)):
             rows, new = scores.row_of[0, at[at >= 0]], new[at >= 0]
             filled[branch, at[at >= 0]] = new
             logprobs.append(logits[rows, new].mean())
             assert len(rows) == min(most, int((state == problems.mask_id).sum()))
-        earned = problems.completable(filled, of.expand(6)).float()
+        earned = problems.completable(filled, of.expand(16)).float()
         spread = earned.std(correction=0)
-        advantages = (earned - earned.mean()) / spread if spread > 0 else torch.zeros(6)
+        advantages = (earned - earned.mean()) / spread if spread > 0 else torch.zeros(16)
         weight = visits[number] / trajectories.decisions[of] / len(trajectories.state_of)
         (weight * (advantages * torch.stack(logprobs)).mean()).backward()
     assert any(bool(each.grad.any()) for each in expected.parameters())

@@ -25,7 +25,7 @@ def test_rows_depend_on_their_number_alone() -> None:
     one, other = endless(), endless()
     forward = collate(one.__getitems__(range(12, 20)))  # the end of a window and the beginning of the next
     backward = [other[index] for index in reversed(range(12, 20))][::-1]
-    for name in ("input_ids", "maskable", "attention_mask"):
+    for name in ("input_ids", "maskable"):
         assert torch.equal(forward[name], torch.stack([row[name] for row in backward]))
     assert forward["input_ids"].shape == (8, 1 + 43) and len(one) > 10**12
     assert not torch.equal(forward["input_ids"], collate(endless(seed=4).__getitems__(range(12, 20)))["input_ids"])
