@@ -25,7 +25,7 @@ def test_one_completion_of_each_row_and_greedily_if_asked(tmp_path: Path) -> Non
         prompt = tokenizer()(row["prompt"])["input_ids"]
         for place, token in enumerate(ids):
             logits = run.model(torch.tensor([prompt + ids[:place]])).logits[0, -1]
-            assert float(logits[token]) == pytest.approx(float(logits.max()), abs=1e-4)
+            assert logits[token].item() == pytest.approx(logits.max().item(), abs=1e-4)
     assert not run.sampling.greedy
 
 
