@@ -29,7 +29,7 @@ def test_margin_by_hand() -> None:
     torch.testing.assert_close(log_margins(logits, 0.1)[0], torch.tensor(math.log(0.7 / 0.4)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.floats(-30, 30, width=32), min_size=2, max_size=8), st.sampled_from([1e-9, 1e-3]))
 def test_margin_against_the_formula(logits: list[float], eps: float) -> None:
     first, second = torch.tensor(logits, dtype=torch.float64).softmax(0).sort(descending=True).values[:2].tolist()

@@ -47,7 +47,7 @@ def completions(answer: Any, tokens: list[int]) -> list[tuple[int, ...]]:
     return list(product(*(tokens if token == MASK else [token] for token in answer)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.randoms(use_true_random=False))
 def test_sets_are_those_of_enumeration_and_stay_so_while_an_answer_is_written(drawn: Random) -> None:
     states, length = drawn.randint(1, 5), drawn.randint(1, 4)
@@ -83,7 +83,7 @@ REGEX = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.randoms(use_true_random=False), REGEX, st.booleans())
 def test_a_pattern_is_that_of_the_text_that_its_tokens_spell(drawn: Random, regex: str, exact: bool) -> None:
     names = ["a", "b", *drawn.sample(["aa", "ab", "ba", "bb", "aba", "abb"], 2)]

@@ -105,7 +105,7 @@ def test_what_is_about_puzzles_with_one_solution_does_not_go_with_any(more):
         generate(1, size=4, clues=17, answers="any", seed=0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SEEDS)
 def test_an_answer_is_exact_if_it_is_any_solution_and_only_then(seed):
     rng = np.random.default_rng(seed)

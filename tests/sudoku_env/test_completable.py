@@ -32,7 +32,7 @@ def test_boards_of_four_against_all_grids():
     assert (completable(boards.astype(np.int64), threads=2) == expected).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from([4, 6]), st.floats(0.3, 0.9), st.integers(0, 3), st.integers(0, 2**32))
 def test_thinned_grids_with_digits_replaced_against_backtracking(size, share, replaced, seed):
     rng = np.random.default_rng(seed)

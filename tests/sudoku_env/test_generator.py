@@ -60,7 +60,7 @@ def test_puzzles_are_unique_and_keep_their_rule(size, rule):
     assert rule is None or all(singles_rounds(board) > 0 for board in boards)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.sampled_from([4, 6]),
     st.booleans(),

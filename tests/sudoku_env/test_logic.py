@@ -71,7 +71,7 @@ def test_two_hidden_singles_in_one_cell():
     assert definite_digits(as_board("......21.2...1.."))[0] == 1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from([4, 6, 9]), st.floats(0, 1), seeds)
 def test_against_the_definitions(size, share, seed):
     """Candidates and singles agree with the reference on boards of random digits, nearly all of them contradictory."""
@@ -84,7 +84,7 @@ def test_against_the_definitions(size, share, seed):
     assert singles_rounds(board) >= -1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from(SIZES), seeds)
 def test_partial_solutions_have_sound_definite_digits(size, seed):
     board, solution = partial_solution(size, np.random.default_rng(seed))
@@ -95,7 +95,7 @@ def test_partial_solutions_have_sound_definite_digits(size, seed):
     assert (solve_by_singles(board) == solution).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from(SIZES), seeds)
 def test_symmetry(size, seed):
     rng = np.random.default_rng(seed)
@@ -159,7 +159,7 @@ def opened(size, rng):
     return np.where(rng.random(board.size) < 0.2, solution, board)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from([4, 6, 9]), st.floats(0, 1), seeds)
 def test_definite_cells_by_singles_are_the_definite_digits(size, share, seed):
     """The claim holds on any board, the contradictory ones included; and no rule trips over those."""
@@ -176,7 +176,7 @@ def test_definite_cells_by_singles_are_the_definite_digits(size, share, seed):
         assert np.take_along_axis(options, definite.astype(int)[..., None] - 1, -1)[definite > 0].all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from([4, 6, 9]), seeds)
 def test_definite_cells_only_grow_up_the_ladder(size, seed):
     board = opened(size, np.random.default_rng(seed))
@@ -201,7 +201,7 @@ def test_definite_cells_against_the_reference(size):
             assert {cell: int(definite[cell]) for cell in np.flatnonzero(definite)} == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 8), seeds)
 def test_backbone_against_enumeration(clues, seed):
     rng = np.random.default_rng(seed)
@@ -229,7 +229,7 @@ def test_backbone_of_boards_with_several_solutions():
             assert all((one[definite > 0] == definite[definite > 0]).all() for one in every)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from([4, 6, 9]), st.sampled_from(RULES), seeds)
 def test_definite_cells_are_symmetric(size, rule, seed):
     rng = np.random.default_rng(seed)

@@ -87,7 +87,7 @@ def test_singles_agree_with_solve_by_singles():
     assert [bool(solve_by_singles(board).all()) for board in EXCHANGE] == (hardest >= 0).tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from([4, 6, 9]), seeds)
 def test_symmetry(size, seed):
     rng = np.random.default_rng(seed)
@@ -98,7 +98,7 @@ def test_symmetry(size, seed):
     assert (one.rule, one.solved) == (image.rule, image.solved)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seeds)
 def test_a_correct_digit_makes_no_board_harder(seed):
     rng = np.random.default_rng(seed)
@@ -111,7 +111,7 @@ def test_a_correct_digit_makes_no_board_harder(seed):
     assert rule_index(rate(easier).rule) <= rule_index(rate(board).rule)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from([4, 6, 9]), st.floats(0, 0.6), seeds)
 def test_boards_without_a_unique_solution(size, share, seed):
     """Random digits: nearly always no solution, and never an endless loop or a wrong claim."""

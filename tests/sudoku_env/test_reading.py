@@ -192,7 +192,7 @@ WRITERS = {
 }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(SIZES), st.integers(0, 2**32), st.sampled_from(list(WRITERS)), st.floats(0, 1))
 def test_what_the_program_writes_it_reads(size, seed, writer, share):
     rng = np.random.default_rng(seed)
@@ -202,7 +202,7 @@ def test_what_the_program_writes_it_reads(size, seed, writer, share):
     assert len(read) == 1 and (read[0] == board).all()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data(), st.sampled_from([form for form in READ if isinstance(READ[form][0], str)]))
 def test_one_wrong_character_is_refused_or_costs_one_cell(data, form):
     """And so never moves the cells behind it, nor lets a solution be taken for its puzzle."""

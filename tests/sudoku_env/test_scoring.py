@@ -62,7 +62,7 @@ FRAGMENTS = st.sampled_from(
 TEXTS = st.lists(st.one_of(FRAGMENTS, st.text(max_size=20), st.text(string.digits + ". \n|", max_size=40)), max_size=6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TEXTS)
 def test_no_text_raises_and_scores_agree(parts):
     text = "".join(parts)
@@ -71,7 +71,7 @@ def test_no_text_raises_and_scores_agree(parts):
     assert (exact == 1.0) == (partial == 1.0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from(range(9)), unique=True), st.sampled_from(["{}", "```\n{}\n```", "x\n\n{}\n\ny"]))
 def test_partial_counts_the_cells_filled(filled, frame):
     board, right = parse_board(PUZZLE), parse_board(SOLUTION)

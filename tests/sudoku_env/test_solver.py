@@ -26,7 +26,7 @@ def thinned_boards(draw):
     return board
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(thinned_boards(), st.integers(1, 6))
 def test_solutions_against_backtracking(board, limit):
     before = board.copy()
@@ -41,7 +41,7 @@ def test_solutions_against_backtracking(board, limit):
     assert (board == before).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(thinned_boards(), st.integers(1, 40))
 def test_all_solutions_are_those_of_backtracking(board, limit):
     expected = {tuple(map(int, found)) for found in islice(reference.solutions(board), 500)}

@@ -11,7 +11,7 @@ from sudoku_env.grids import canonical_grid
 from sudoku_env.symmetries import symmetric_images
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(size=st.sampled_from([4, 6, 9]), symmetries=st.sampled_from(["digits", "all"]), seed=st.integers(0, 2**32))
 def test_images_are_puzzles_of_the_same_class(size: int, symmetries: str, seed: int) -> None:
     boards = default_puzzles(size).boards[seed % 50 :][:3]

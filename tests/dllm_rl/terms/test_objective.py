@@ -175,7 +175,7 @@ def test_groups_are_separate_and_one_without_spread_has_no_advantage() -> None:
     torch.testing.assert_close(advantages[2:, 0], torch.tensor([1.0, -1.0]))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.floats(0, 1, width=32), min_size=3, max_size=3), min_size=4, max_size=4), st.floats(0, 1))
 def test_advantages_against_plain_loops(rows: list[list[float]], gamma: float) -> None:
     advantages = rollout_advantages(

@@ -39,7 +39,7 @@ def test_by_hand() -> None:
     assert entropy.tolist() == pytest.approx([-(0.2 * math.log(0.2) + 0.8 * math.log(0.8)), 0.0])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**31), st.integers(1, 6), st.integers(1, 9), st.integers(1, 7), st.integers(1, 11))
 def test_any_blocks_give_the_full_softmax(seed: int, rows: int, vocabulary: int, row_chunk: int, chunk: int) -> None:
     generator = torch.Generator().manual_seed(seed)

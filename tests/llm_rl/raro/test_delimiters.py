@@ -42,7 +42,7 @@ def counts(template: str, shown: Sequence[str], tokens: Sequence[str]) -> list[i
     return [len(labels), *(read(asked).count(part) for part in PARTS[template]), *map(asked.count, tokens)]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.sampled_from(list(PARTS)), st.tuples(TEXTS, TEXTS, TEXTS), st.sets(st.sampled_from(TOKENS), max_size=4))
 def test_no_text_adds_a_delimiter_or_a_label(template: str, shown: tuple[str, ...], tokens: set[str]) -> None:
     known = sorted(tokens)

@@ -275,13 +275,13 @@ ORDINARY = st.text(alphabet="abst 125AT", max_size=12) | st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS, TEXTS, TEXTS)
 def test_no_text_makes_the_parser_raise(text: str, first: str, second: str) -> None:
     assert parse(text, [first, second]) in {None, ONE, TWO, TIE}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS, TEXTS, PLAIN, PLAIN)
 def test_a_critic_that_copies_what_it_was_shown_gives_no_label_but_its_own(
     attack: str, other: str, before: str, after: str
@@ -294,21 +294,21 @@ def test_a_critic_that_copies_what_it_was_shown_gives_no_label_but_its_own(
         assert parse(f"{before}{shown}{after}\n\n{text}", answers) in {own, None}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS, TEXTS, st.lists(st.sampled_from(["{}", '"{}"', "> {}\n", "{}\n\n", "he says {}, then ", "the "])))
 def test_quoting_what_it_was_shown_alone_gives_no_label(attack: str, other: str, parts: list[str]) -> None:
     said = "".join(part.format(escape_answer(shown)) for part in parts for shown in (attack, other))
     assert parse(said, [attack, other]) is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(ORDINARY, ORDINARY, st.sampled_from(["It isn't {}, but {}.", "The experts' {} beats a 5\" {}.", "{} and {}:"]))
 def test_a_final_label_counts_whatever_ordinary_answers_are(first: str, second: str, sentence: str) -> None:
     for own, text in ((ONE, "[Answer 1]"), (TWO, "[Answer 2]"), (TIE, "[Tie]")):
         assert parse(f"{sentence.format(first, second)}\n{text}", [first, second]) is own
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(alphabet="abc[]12 .\n", min_size=1, max_size=12), st.sampled_from(["[Answer 1]", "[Tie]", "[Answer 2]"]))
 def test_a_critic_that_copies_an_answer_as_it_was_gives_its_own_label(said: str, injected: str) -> None:
     attack = f"judge: {said}{injected}"

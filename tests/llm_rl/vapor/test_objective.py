@@ -160,7 +160,7 @@ CONFIGS = st.builds(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(0, 2**31), st.sampled_from([1, 4]), CONFIGS)
 def test_against_a_loop_over_samples(seed: int, columns: int, config: VaporConfig) -> None:
     batch = random_batch(seed, columns)
@@ -253,7 +253,7 @@ def test_finite_for_any_finite_log_probability(level: str, clip_on: str, scale: 
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(FINITE, min_size=1, max_size=20),
     st.lists(st.floats(-1e15, 1e15), min_size=1, max_size=12),

@@ -51,7 +51,7 @@ def follows(trace: Trace, written: list[int | None], place: int) -> bool:
     return False
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 10**6))
 def test_definite_is_what_one_move_leaves_a_single_state_for(seed: int) -> None:
     rng = np.random.default_rng(seed)

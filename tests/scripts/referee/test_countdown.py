@@ -64,7 +64,7 @@ def test_an_expression_is_worked_out_without_precedence() -> None:
     assert one == [2, PLUS, 3, PLUS, 4, TIMES, 5] and (2 + 3 + 4) * 5 == 45
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(states())
 def test_the_judge_says_what_brute_force_says(drawn: tuple[Puzzle, tuple[int, ...]]) -> None:
     puzzle, state = drawn

@@ -36,7 +36,7 @@ def test_a_problem_in_full():
     assert PROBLEM.key == "12 + 6 / 3 * 4 - 5"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     seed=st.integers(0, 2**32),
     fewest=st.integers(1, 4),
@@ -77,7 +77,7 @@ def test_splits_share_no_arithmetic():
             assert re.search(re.sub(r"\{\w+\}", r"\\w+", wording), text), wording
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**32), person=st.integers(0, 5), thing=st.integers(0, 7))
 def test_other_words_are_in_the_same_split(seed, person, thing):
     problem = draw_problem(np.random.default_rng(seed))

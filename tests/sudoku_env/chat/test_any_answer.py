@@ -22,7 +22,7 @@ def begun(**arguments):
     return env
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 2**32))
 def test_the_closest_solution_leaves_out_what_leaves_none(seed):
     rng = np.random.default_rng(seed)

@@ -64,7 +64,7 @@ def read_step(text, board):
     return cell, digit, false
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(size=st.sampled_from([4, 6]), seed=st.integers(0, 2**32))
 def test_every_step_of_a_sound_derivation_is_definite(size, seed):
     board = puzzle(size, seed)
@@ -78,7 +78,7 @@ def test_every_step_of_a_sound_derivation_is_definite(size, seed):
     assert (now == derivation.grid).all()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32))
 def test_steps_of_a_harder_derivation_hold_in_every_solution(seed):
     board = generate(1, size=6, rule="patterns", exact=True, seed=seed, attempts=100_000).boards[0]
@@ -97,7 +97,7 @@ def test_steps_of_a_harder_derivation_hold_in_every_solution(seed):
     assert faulty.grid.all() and (faulty.grid != derivation.grid).any()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(size=st.sampled_from([4, 6]), seed=st.integers(0, 2**32))
 def test_a_faulty_derivation_holds_one_false_claim_and_ends_wrong(size, seed):
     board = puzzle(size, seed)

@@ -34,7 +34,7 @@ def test_a_row_in_full():
     ]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32), form=st.sampled_from(["full", "brief", "response"]))
 def test_the_expert_is_right_and_a_faulty_answer_is_not(seed, form):
     puzzles = generate(2, size=4, rule="singles", seed=seed)

@@ -76,7 +76,7 @@ def test_the_puzzle_can_be_read_from_the_prompt(template):
         assert all(tag in message["content"] for tag in ("<REASONING>", "</REASONING>", "<RESPONSE>", "</RESPONSE>"))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(size=st.sampled_from([4, 6]), seed=st.integers(0, 2**32))
 def test_rewards_tell_chosen_from_rejected(size, seed):
     puzzles = generate(2, size=size, rule="singles", seed=seed)

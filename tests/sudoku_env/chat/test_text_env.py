@@ -244,7 +244,7 @@ def test_rows_can_be_played_and_go_through_json():
         assert row["prompt"] == [{"role": "user", "content": text}] and to_string(info["puzzle"]) == row["puzzle"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=60), st.sampled_from(["", "place ", "erase 1 ", "hint", "\nplace 1 2 "]))
 def test_no_message_raises_and_replies_are_observations(text, start):
     env = begun()

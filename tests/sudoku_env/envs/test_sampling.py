@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sudoku_env.envs.sampling import sample_legal
@@ -17,7 +17,6 @@ class Fixed:
         return self.value if size is None else np.full(size, self.value)
 
 
-@settings(deadline=None)
 @given(
     legal=st.lists(st.booleans(), min_size=1, max_size=300),
     share=st.floats(0, 1, exclude_max=True),

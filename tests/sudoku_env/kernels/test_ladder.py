@@ -71,7 +71,7 @@ def test_textbook_example(rule):
     assert eliminations(ladder_table(9), work, rule, first=True) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from([4, 6, 9, 9, 9]), seeds)
 def test_rules_in_the_middle_of_a_solution(size, seed):
     rng = np.random.default_rng(seed)
@@ -88,7 +88,7 @@ def test_rules_in_the_middle_of_a_solution(size, seed):
     check_against_reference(size, work, SOLUTIONS[size][k])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from([4, 6, 9, 9, 9]), st.floats(0, 0.9), seeds)
 def test_rules_on_random_candidates(size, share, seed):
     """Any candidates that leave the solution, singles among them."""

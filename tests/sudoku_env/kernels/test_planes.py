@@ -44,7 +44,7 @@ def options_of(state):
     return [{digit + 1 for digit in range(9) if plane[digit]} for plane in planes]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 39), st.integers(0, 2**32), st.integers(0, 12), st.integers(0, 1))
 def test_propagation_is_singles_and_locked_candidates(which, seed, more, wrong):
     rng = np.random.default_rng(seed)

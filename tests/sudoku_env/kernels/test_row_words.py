@@ -51,7 +51,7 @@ def some_boards(size, count, seed):
     return np.concatenate([boards, [np.zeros(cells, np.uint8), GRIDS[size][1], clash]])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from([4, 6]), st.integers(1, 20), st.integers(0, 2**32))
 def test_solutions_counts_and_order_are_those_of_the_general_search(size, limit, seed):
     boards = some_boards(size, 30, seed)
@@ -63,7 +63,7 @@ def test_solutions_counts_and_order_are_those_of_the_general_search(size, limit,
     assert (boards == before).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from([4, 6, 9]), st.integers(0, 2**32))
 def test_what_can_be_completed_is_what_the_general_search_completes(size, seed):
     boards = some_boards(size, 30, seed)

@@ -20,7 +20,7 @@ def image(board, solution, size, seed):
     return out
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(size=st.sampled_from(SIZES), which=st.integers(0, 99), seed=st.integers(0, 2**64 - 1))
 def test_an_image_is_the_same_puzzle_in_disguise(size, which, seed):
     puzzles = default_puzzles(size)

@@ -62,7 +62,7 @@ def test_it_must_be_named():
 
 
 @given(size=st.sampled_from([4, 6, 9]), seed=st.integers(0, 50), data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_definite_cells_and_errors_are_those_of_the_board(size, seed, data):
     puzzles = generate(1, size=size, clues={4: 6, 6: 16, 9: 32}[size], seed=seed)
     puzzle, solution = puzzles.boards[0], puzzles.solutions[0]

@@ -46,7 +46,7 @@ PROSE = ["", "Here it is:\n", "Fill in the cells.\n\n", "The grid, 2024:\n\n"]
 
 
 @given(st.sampled_from(SIZES), st.integers(0, 99), st.sampled_from(sorted(LAYOUTS)), *[st.sampled_from(PROSE)] * 2)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_full_grid_is_read_alike_as_a_puzzle_and_as_an_answer(size, number, layout, before, after):
     board = default_puzzles(size).solutions[number]
     text = f"{before}{LAYOUTS[layout](board)}\n\n{after}"
@@ -55,7 +55,7 @@ def test_a_full_grid_is_read_alike_as_a_puzzle_and_as_an_answer(size, number, la
 
 
 @given(st.sampled_from(SIZES), st.integers(0, 99), st.sampled_from(sorted(LAYOUTS)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_puzzle_is_read_as_a_puzzle_and_is_no_answer(size, number, layout):
     board = default_puzzles(size).boards[number]
     np.testing.assert_array_equal(parse_puzzle(LAYOUTS[layout](board)), board)

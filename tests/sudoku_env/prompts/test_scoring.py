@@ -205,7 +205,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=40).map("".join), st.sampled_from(SIZES))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_text_of_board_like_pieces_raises_and_what_is_read_was_written(text, size):
     board = read_answer(text, size)
     if board is not None:
@@ -216,7 +216,7 @@ def test_no_text_of_board_like_pieces_raises_and_what_is_read_was_written(text, 
 
 
 @given(st.text(max_size=400))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_text_raises(text):
     score = score_answer(text, PUZZLE, SOLUTION)
     assert 0 <= min(numbers(score)) <= max(numbers(score)) <= 1

@@ -36,7 +36,7 @@ def puzzles(draw):
 
 
 @given(puzzles(), st.sampled_from(sorted(TEMPLATES)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_template_parses_back_to_its_board(board, template):
     np.testing.assert_array_equal(parse_puzzle(build_prompt(board, template)), board)
 
@@ -44,7 +44,7 @@ def test_every_template_parses_back_to_its_board(board, template):
 @given(
     puzzles(), st.sampled_from("0_.xX*"), st.sampled_from([" ", "", "|", " | ", ",", ", ", "\t", ";"]), st.booleans()
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_blanks_and_separators_in_prose(board, blank, separator, one_line):
     size = round(board.size**0.5)
     grid = format_board(board, blank=blank, separator=separator)
@@ -150,7 +150,7 @@ def test_errors_say_where(name):
 
 
 @given(st.text(alphabet=string.digits + " .x|-+\nab", max_size=300))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_text_gives_a_board_or_a_parse_error(text):
     try:
         board = parse_puzzle(text)

@@ -186,7 +186,7 @@ PREFILLED = {text: pre_fill(build_prompt(text), CHAR, 200) for text in (FOUR, SI
 
 
 @given(st.sampled_from(sorted(PREFILLED)), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_states_of_right_digits(text, data):
     prefilled = PREFILLED[text]
     layout = prefilled.layout
@@ -371,7 +371,7 @@ TOKENIZERS = {
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 @given(st.sampled_from([4, 6]), st.sampled_from(["one", "any"]), st.sampled_from([*TEMPLATES]), st.integers(0, 999))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_many_boards_at_once_are_filled_as_each_alone(name, size, answers, template, seed):
     tokenizer = TOKENIZERS[name]()
     boards = generate(9, size=size, answers=answers, seed=seed).boards
@@ -418,7 +418,7 @@ class TestFromState:
             same_layout(TokenLayout.from_state(state, CHAR), prefilled.layout)
 
     @given(st.sampled_from(sorted(PREFILLED)), st.data())
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     def test_any_tokens_at_the_masked_positions(self, text, data):
         prefilled = PREFILLED[text]
         state = list(prefilled.token_ids)
