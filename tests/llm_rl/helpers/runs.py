@@ -149,7 +149,12 @@ def made(folder: Path, settings: dict[str, Any], callbacks: list[Any]) -> Any:
 def play(folder: Path, settings: dict[str, Any], kill_after: int = 0) -> Any:
     """Train, from the last checkpoint if there is one, and write down what came out."""
     run = made(folder, settings, [KillAfter(kill_after)])
-    run.train(resume_from_checkpoint="last")
+    # With two threads torch adds up gradients of rows that stand twice in an index in whatever order they come.
+    torch.use_deterministic_algorithms(True)
+    try:
+        run.train(resume_from_checkpoint="last")
+    finally:
+        torch.use_deterministic_algorithms(False)
     (folder / "log.json").write_text(json.dumps(untimed(run.state.log_history)))
     run.save_model(str(folder / "final"))
     return run
