@@ -1,15 +1,16 @@
-"""GRPO on games with tools against more supervised training, at equal CPU time (`scripts.tool_games.task`).
+"""GRPO on games with tools against supervised training, at equal CPU time (`scripts.tool_games.task`).
 
 A Llama from scratch, by default of a million parameters, learns 4×4 Sudoku by tools from the ladder's games, in which a
-share of the digits is asked for by `hint`. From there both arms train for the same CPU seconds: `grpo` on games of its
-own, which pay 1 for a solved grid less what hints cost, `more` on more of the ladder's games. Judged on held-out grids,
-sampled with the same random numbers and greedily.
+share of the digits is asked for by `hint`. From there each arm trains for the same CPU seconds: `grpo` on games of its
+own, which pay 1 for a solved grid less what hints cost, `more` on more of the ladder's games, `own` on those games of
+its own that paid enough (it collects them first), `own_grpo` for half of the time so and then by GRPO. Judged on
+held-out grids, sampled with the same random numbers and greedily.
 
     python -m scripts.tool_games.compare [--seeds 0 1 2 --learning_rate 1e-4 --cpu_seconds 240]
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +18,9 @@ from typing import Any, ClassVar
 from transformers import PreTrainedModel, PrinterCallback, Trainer
 
 from llm_rl import GRPOArguments, GRPOTrainer, supervised_trainer
+from llm_rl.tools.collect import CollectOptions, collect
 from llm_rl.training import RunArguments
+from llm_rl.training.budget import Budget
 from scripts.shared.tiny_llama import LlamaTrial
 from scripts.tool_games.task import CALL_TOKENS, CALLS, SIZE, games, hints, make_game, solved, tokenizer, trajectories
 from sudoku_dllm.trials.trial import Judgement, TrialArguments, run_trial, short_training
@@ -49,6 +52,9 @@ class CompareArguments(TrialArguments):
     batch_size: int = field(default=32, metadata={"help": "Games in a batch of supervised training."})
     learning_rate: float = field(default=1e-4, metadata={"help": "Rate of GRPO; it rises and falls again."})
     control_learning_rate: float = field(default=1e-3, metadata={"help": "The same of more supervised training."})
+    own_puzzles: int = field(default=160, metadata={"help": "Puzzles about which own games are collected, four each."})
+    min_reward: float = field(default=1.0, metadata={"help": "What a collected game must pay to be kept."})
+    own_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of training on own games."})
     completions: int = field(default=64, metadata={"help": "Games of a GRPO step."})
     num_generations: int = field(default=8, metadata={"help": "Games of one puzzle, which are compared."})
     output_dir: str = field(default="runs/tool_games", metadata={"help": "Run folder."})
@@ -58,7 +64,12 @@ class ToolGames(LlamaTrial):
     """The comparison."""
 
     INNER, POSITIONS = 3, 2048
-    ARMS: ClassVar[Mapping[str, str]] = {"grpo": "GRPO", "more": "more of the ladder's games"}
+    ARMS: ClassVar[Mapping[str, str]] = {
+        "grpo": "GRPO",
+        "more": "more of the ladder's games",
+        "own": "its own kept games",
+        "own_grpo": "its own kept games, then GRPO",
+    }
     FIGURES: ClassVar[Mapping[str, str]] = {
         "solved": "solved, sampled",
         "solved_greedily": "solved, greedily",
@@ -84,13 +95,57 @@ class ToolGames(LlamaTrial):
         """Games of the ladder."""
         return trajectories(self.rows)
 
+    def stages(self, arm: str) -> list[tuple[str, Budget]]:
+        """See `Trial.stages`."""
+        if arm != "own_grpo":
+            return super().stages(arm)
+        half = replace(self.args.budget, amount=self.args.budget.amount / 2)
+        return [("own", half), ("grpo", half)]
+
     def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:
         """The trainer of an arm."""
         args = self.args
         if arm == "grpo":
             return self.player(model, [_puzzle(row) for row in self.rows], seed, folder)
-        more = RunArguments(**short_training(folder, args.batch_size, seed, args.control_learning_rate))
-        return supervised_trainer(model, more, trajectories(self.rows), self.words)
+        own = arm == "own"
+        rate = args.own_learning_rate if own else args.control_learning_rate
+        rows = trajectories(self.collected(model, seed, folder) if own else self.rows)
+        return supervised_trainer(
+            model, RunArguments(**short_training(folder, args.batch_size, seed, rate)), rows, self.words
+        )
+
+    def collected(self, model: PreTrainedModel, seed: int, folder: Path) -> list[dict[str, Any]]:
+        """Games of the model about the first puzzles, of which each paid enough.
+
+        Raises:
+            ValueError: None did.
+        """
+        args = self.args
+        options = CollectOptions(
+            output_dir=str(folder / "collected"),
+            per_task=4,
+            max_turns=self.max_turns,
+            max_completion_length=CALL_TOKENS,
+            min_reward=args.min_reward,
+            seed=seed,
+        )
+        puzzles = [_puzzle(row) for row in self.rows[: args.own_puzzles]]
+        kept = collect(model, puzzles, options, self.words, **self.plays)
+        if not kept:
+            raise ValueError(
+                f"no game about own_puzzles={args.own_puzzles} pays {args.min_reward:g}; lower min_reward, or ask of more"
+            )
+        return kept
+
+    @property
+    def plays(self) -> dict[str, Any]:
+        """What answers the model."""
+        return {"environment_factory": make_game(self.args.hint_cost), "call_format": CALLS}
+
+    @property
+    def max_turns(self) -> int:
+        """Turns of a game, at most."""
+        return 2 * (SIZE**2 - self.args.clues_low)
 
     def player(self, model: Any, puzzles: list[dict[str, Any]], seed: int, folder: Path) -> GRPOTrainer:
         """The trainer on games, which judges too; only what the environment pays has a weight."""
@@ -99,14 +154,13 @@ class ToolGames(LlamaTrial):
             **short_training(folder, args.completions, seed, args.learning_rate),
             num_generations=args.num_generations,
             max_completion_length=CALL_TOKENS,
-            max_turns=2 * (SIZE**2 - args.clues_low),
+            max_turns=self.max_turns,
             loss_type="dapo",
             reward_weights=[0.0, 0.0, 1.0],
             per_device_eval_batch_size=250,
             show_supervised=False,
         )
-        plays: dict[str, Any] = {"environment_factory": make_game(args.hint_cost), "call_format": CALLS}
-        return GRPOTrainer(model, [solved, hints], settings, puzzles, self.words, **plays)
+        return GRPOTrainer(model, [solved, hints], settings, puzzles, self.words, **self.plays)
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
         """`METRICS` of sampled games of the held-out puzzles, and what is solved greedily."""

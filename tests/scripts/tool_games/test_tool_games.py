@@ -7,6 +7,8 @@ import pytest
 
 from llm_rl.rollout.sft import IGNORED
 from llm_rl.tools.calls import CallError, ToolCall, find_calls
+from scripts.shared.tiny_llama import tiny_llama
+from scripts.tool_games.compare import CompareArguments, ToolGames
 from scripts.tool_games.task import CALL_TOKENS, CALLS, games, make_game, read_words, tokenizer, trajectories
 from sudoku_dllm.trials.record import Records
 from sudoku_env import parse_board, solve, to_string
@@ -55,7 +57,7 @@ def test_the_comparison_in_small(tmp_path: Path) -> None:
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "start_steps": 2, "test_puzzles": 6, "train_puzzles": 16}
     sizes |= {"completions": 4, "num_generations": 2, "batch_size": 4, "cpu_seconds": 0.2, "jobs": 0, "seeds": 0}
     words = [str(word) for name, number in sizes.items() for word in (f"--{name}", number)]
-    done = finished(SCRIPT, [*words, "--output_dir", tmp_path])
+    done = finished(SCRIPT, [*words, "--arms", "grpo", "more", "--output_dir", tmp_path])
     found = results(tmp_path)
     assert set(found) == {"start", "grpo", "more"}
     for line in found.values():
@@ -65,3 +67,11 @@ def test_the_comparison_in_small(tmp_path: Path) -> None:
     assert found["grpo"]["updates"] > 0 and found["grpo"]["solved_greedily"] <= 1
     table = (tmp_path / "table.md").read_text(encoding="utf-8")
     assert table in done.stdout and f"{found['grpo']['turns']:.3g} (" in table
+
+
+def test_own_games_take_a_part_of_the_budget_and_a_start_that_wins_none_is_told(tmp_path: Path) -> None:
+    trial = ToolGames(CompareArguments(cpu_seconds=7, own_puzzles=1, hidden_size=16, train_puzzles=4))
+    assert [(arm, budget.amount) for arm, budget in trial.stages("own_grpo")] == [("own", 3.5), ("grpo", 3.5)]
+    model = tiny_llama(len(trial.words), eos_token_id=trial.words.eos_token_id, pad_token_id=trial.words.pad_token_id)
+    with pytest.raises(ValueError, match="no game about own_puzzles=1 pays 1; lower min_reward, or"):
+        trial.trainer("own", model, 0, tmp_path)
