@@ -132,9 +132,8 @@ class ToolGames(LlamaTrial):
         puzzles = [_puzzle(row) for row in self.rows[: args.own_puzzles]]
         kept = collect(model, puzzles, options, self.words, **self.plays)
         if not kept:
-            raise ValueError(
-                f"no game about own_puzzles={args.own_puzzles} pays {args.min_reward:g}; lower min_reward, or ask of more"
-            )
+            told = f"own_puzzles={args.own_puzzles} pays {args.min_reward:g}"
+            raise ValueError(f"no game about {told}; lower min_reward, or teach the start for longer")
         return kept
 
     @property
