@@ -32,6 +32,7 @@ from dllm_rl import (
     decode,
 )
 from llm_rl.training.budget import Budget
+from sudoku_dllm.trials.rates import chosen_rates, rates_help
 from sudoku_dllm.trials.training import train_job
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
 
@@ -48,7 +49,7 @@ TOLD: dict[str, dict[str, Any]] = {
     "judged": {"tokens_per_step": 4, "on_error": "redraw", "judged_weight": 1.0, "reduction": "mean"}
     | {"position_temperature": 0.5, "token_temperature": 1.0, "num_mini_batches": 6},
     "own": {
-        "tokens_per_step": LENGTH,
+        "tokens_per_step": 4,
         "on_error": "guard",
         "ce_weight": 1.0,
         "ce_target": "own",
@@ -56,6 +57,8 @@ TOLD: dict[str, dict[str, Any]] = {
     },
 }
 """The arms that are told by the check alone what can be a record."""
+RATES = {"random": 1e-3, "least": 1e-3, "judged": 1e-4, "own": 1e-3}
+"""The best of those tried (docs/log.md)."""
 Problem = tuple[Sequence[int], Sequence[int]]  # what is given, and a record
 
 
@@ -116,6 +119,12 @@ class Arguments(TrialArguments):
     start_steps: int = field(default=400, metadata={"help": "Updates of the start."})
     problems: int = field(default=5000, metadata={"help": "Problems to train on, others for each seed."})
     test_problems: int = field(default=400, metadata={"help": "Held-out ones."})
+    cpu_seconds: float = field(default=60.0, metadata={"help": "What each arm may spend, in CPU seconds."})
+    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        chosen_rates(RATES, self.rates)
 
 
 class Form(Trial):
@@ -145,8 +154,8 @@ class Form(Trial):
 
     def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:
         """The trainer of an arm, or of the start."""
-        problems, rate = draw(self.args.problems, 1 + seed), 2e-3 if arm in ("start", "least") else 3e-4
-        settings = short_training(folder, 32 if arm in TOLD else 128, seed, rate)
+        problems, rates = draw(self.args.problems, 1 + seed), {"start": 2e-3} | chosen_rates(RATES, self.args.rates)
+        settings = short_training(folder, 32 if arm in TOLD else 128, seed, rates[arm])
         if arm in TOLD:
             shared = {"num_generations": 1, "policy_weight": 0.0, "f_weight": 0.0}
             return UnmaskTrainer(model, UnmaskArguments(**settings, **shared, **TOLD[arm]), problems, RecordTask())
