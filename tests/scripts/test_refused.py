@@ -95,7 +95,6 @@ WORDS: dict[str, list[tuple[str, str]]] = {
         ("--run {folder} --arms judge", "['judge'] are unknown"),
         ("--run {folder} --comparison 7x7", "comparison='7x7' is unknown"),
     ],
-    "several_answers/guards.py": [("{folder}", "{folder} has no arguments.json")],
     "several_answers/study.py": [("--study {folder} --page {folder}/page.md", "has no results; see --help")],
     "sudoku/looks.py": [
         ("--looks 0", "looks=[0] must be numbers from 1 on"),

@@ -1,16 +1,13 @@
-"""The page on several right answers is what its kept results say; what README's picture and another order show."""
+"""The page on several right answers is what its kept results say, and what another order shows."""
 
 import shlex
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from scripts.several_answers.further import command_of
 from scripts.several_answers.outcome_tables import GONE, STUDIED, outcomes_in
-from scripts.several_answers.picture import _struck
 from scripts.several_answers.reading_order import LABEL, SHUFFLED, table
 from scripts.several_answers.rows import exact_rows
 from sudoku_dllm.several.report import CEILINGS
@@ -56,16 +53,6 @@ def test_the_page_is_made_again_byte_by_byte(tmp_path: Path) -> None:
     assert (tmp_path / "tables.md").read_text(encoding="utf-8") == (STUDY / "tables.md").read_text(encoding="utf-8")
     assert (tmp_path / "docs" / "page.md").read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
     assert (tmp_path / "docs" / "images" / "several_answers.png").stat().st_size
-
-
-def test_what_was_refused_belongs_to_the_pass_that_offered_it() -> None:
-    """Three cells, 0 the mask, tokens 7 and 8 digits: the surest cell is refused once and then takes an 8."""
-    problems = SimpleNamespace(
-        mask_id=0, responses=torch.zeros(1, 3, dtype=torch.long), layout=SimpleNamespace(cell_positions=(0, 1, 2))
-    )
-    first = [([0, 7, 0], False), ([0, 8, 0], True), ([8, 8, 0], False), ([0, 8, 9], False)]
-    second = [([0, 8, 7], True), ([7, 8, 7], True)]
-    assert _struck([*first, *second], [7, 8], problems) == {(1, 1): 1, (1, 0): 2}
 
 
 def test_the_table_compares_seeds_that_both_have(tmp_path: Path) -> None:
