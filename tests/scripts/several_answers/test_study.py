@@ -9,7 +9,6 @@ import pytest
 from scripts.several_answers.further import command_of
 from scripts.several_answers.outcome_tables import GONE, STUDIED, outcomes_in
 from scripts.several_answers.reading_order import LABEL, SHUFFLED, table
-from scripts.several_answers.rows import exact_rows
 from sudoku_dllm.several.report import CEILINGS
 from sudoku_dllm.trials import Records, write_job
 from tests.helpers.warm_process import finished
@@ -19,19 +18,18 @@ PAGE = ROOT / "docs" / "several_answers.md"
 STUDY = ROOT / "data" / "study" / "several_answers"
 
 
-@pytest.mark.slow
-def test_ceilings_of_4x4_are_the_mean_over_clues_of_the_exact_ones() -> None:
-    rows = [row for row in exact_rows(["margin"]) if int(row["clues"]) <= 4 and row["tokens"] == "most probable"]
-    for cells, shown in CEILINGS[4, 0, 4].items():
-        exact = [row["valid"] for row in rows if row["cells"] == cells]
-        assert len(exact) == 5 and shown == round(100 * sum(exact) / 5, 1)
-
-
-def test_ceilings_are_those_of_their_page() -> None:
+@pytest.mark.parametrize(
+    ("boards", "heading", "row"),
+    [
+        ((4, 0, 4), "4×4, the empty", "| margin, mean over 0–4"),
+        ((6, 1, 8), "6×6, 1–8 clues", "| margin | most probable"),
+    ],
+)
+def test_ceilings_are_those_of_their_page(boards: tuple[int, int, int], heading: str, row: str) -> None:
     page = (ROOT / "data" / "study" / "ceilings" / "tables.md").read_text(encoding="utf-8")
-    table = page[page.index("## 6×6, 1–8 clues") :].split("\n## ")[0]
-    (row,) = (line for line in table.splitlines() if line.startswith("| margin | most probable |"))
-    assert [float(cell.split()[0]) for cell in row.split("|")[3:-1]] == [*CEILINGS[6, 1, 8].values()]
+    table = page[page.index(f"## {heading}") :].split("\n## ")[0]
+    (found,) = (line for line in table.splitlines() if line.startswith(row))
+    assert [float(cell.split()[0]) for cell in found.split("|")[3:-1]] == [*CEILINGS[boards].values()]
 
 
 def test_commands_say_what_was_run() -> None:
