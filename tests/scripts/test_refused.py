@@ -20,8 +20,6 @@ from scripts.referee.tiny import TinyModel
 from scripts.referee.toy import Toy
 from scripts.referee.training import ObjectiveArguments
 from scripts.referee.unique import UniqueArguments
-from scripts.several_answers.exact import ceilings
-from scripts.several_answers.ideal import Order, grids_by_first_row
 from scripts.shared.word_problems import Sizes, WordProblem, draw_problem, word_problem_sets
 from scripts.sudoku.hold_anneal import HoldThenAnneal
 from sudoku_dllm.trials.trial import short_training
@@ -67,13 +65,6 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
     "set lora_r": [lambda: Setting("tiny", vllm="python")],
     r"trainer is 'reinforce'; choose from \('grpo', 'ppo', 'vapor'\)": [lambda: Setting(trainer="reinforce")],
     "at least one": [lambda: plot_order({}, Path("order.png"))],
-    "1100000000000000 has no completion": [lambda: ceilings(Order("random"), 4).of([1, 1] + [0] * 14)],
-    "expected 16 cells": [lambda: ceilings(Order("random"), 4).of("." * 36)],
-    r"clues=17 must lie in 0\.\.16": [lambda: ceilings(Order("random"), 4).mean(17)],
-    "cells=0 must be at least 1": [lambda: ceilings(Order("random"), 0)],
-    "score='entropy' is unknown; choose one of random, margin, probability": [lambda: Order("entropy")],
-    "ties='right' is unknown": [lambda: Order("margin", "right")],
-    r"size 9 are not enumerated; choose one of \[4, 6\]": [lambda: grids_by_first_row(9)],
     r"largest_number=1, largest_count=100\) is too small": [lambda: Sizes(1, 100)],
     r"largest_number=12, largest_count=9\) is too small": [lambda: Sizes(12, 9)],
     "different problems turned up; ask for fewer": [lambda: word_problem_sets((10, 10, 1000), seed=0, steps=(1, 1))],
@@ -85,17 +76,11 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
     "must lie in": [lambda: endless(originals=0), lambda: endless(originals=2**17), lambda: endless(images=0)],
 }
 WORDS: dict[str, list[tuple[str, str]]] = {
-    "several_answers/ceilings.py": [
-        ("--orders fastest", "--orders ['fastest'] are unknown; choose among random; margin"),
-        ("--decodes -1", "--decodes -1 must be at least 0"),
-        ("--clues 3 37", "--clues [3, 37] must be two numbers in 0..36"),
-    ],
     "several_answers/decoders.py": [
         ("--run {folder} --arms judged --seeds 3", "there is no {folder}/judged/seed3/model"),
         ("--run {folder} --arms judge", "['judge'] are unknown"),
         ("--run {folder} --comparison 7x7", "comparison='7x7' is unknown"),
     ],
-    "several_answers/guards.py": [("{folder}", "{folder} has no arguments.json")],
     "several_answers/study.py": [("--study {folder} --page {folder}/page.md", "has no results; see --help")],
     "sudoku/looks.py": [
         ("--looks 0", "looks=[0] must be numbers from 1 on"),

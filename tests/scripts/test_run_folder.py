@@ -9,6 +9,7 @@ import pytest
 
 from llm_rl.training.output_folder import RunFolder, parts_of_run
 from llm_rl.training.run_folder import LOCK, run_lock
+from tests.llm_rl.training.test_command_line import refusal
 
 
 @dataclass
@@ -43,15 +44,6 @@ def make_run(folder: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("old")
     return folder
-
-
-def refusal(capsys, work) -> str:
-    """The one sentence with which a program ends."""
-    with pytest.raises(SystemExit) as ended:
-        work()
-    output, errors = capsys.readouterr()
-    assert ended.value.code == 2 and errors.count("\n") == 1 and not output
-    return errors
 
 
 def test_a_second_run_takes_the_next_number_and_says_so(choose, capsys, tmp_path):

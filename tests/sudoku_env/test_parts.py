@@ -32,20 +32,16 @@ class TestUnmaskEnvOfObjects(EnvConformance):
         return gymnasium.make(UNMASK, responses=Responses(size=4), rules=UnmaskRules(lam=0.25), **arguments)
 
 
-@pytest.mark.parametrize("size", [4, 6, 16])
-def test_a_size_stands_for_the_shuffled_puzzles_of_the_package(size):
-    ours, same = gymnasium.make(BOARD, size=size), gymnasium.make(BOARD, source=shuffled_pool(size))
-    envs = gymnasium.make_vec(BOARD, num_envs=2, size=size)
+@pytest.mark.parametrize(
+    ("name", "pool", "size"),
+    [(BOARD, shuffled_pool, 4), (BOARD, shuffled_pool, 6), (BOARD, shuffled_pool, 16), (UNMASK, fixed_pool, 4)],
+)
+def test_a_size_stands_for_the_puzzles_of_the_package_shuffled_or_in_words(name, pool, size):
+    ours, same = gymnasium.make(name, size=size), gymnasium.make(name, source=pool(size))
+    envs = gymnasium.make_vec(name, num_envs=2, size=size)
     for seed in (3, None):
         np.testing.assert_array_equal(ours.reset(seed=seed)[0], same.reset(seed=seed)[0])
-    assert ours.unwrapped.size == envs.size == size
-    np.testing.assert_array_equal(envs.reset(seed=3)[0][0], same.reset(seed=3)[0])
-
-
-def test_a_size_stands_for_the_puzzles_of_the_package_in_words():
-    ours, same = gymnasium.make(UNMASK, size=4), gymnasium.make(UNMASK, source=fixed_pool(4))
-    envs = gymnasium.make_vec(UNMASK, num_envs=2, size=4)
-    np.testing.assert_array_equal(ours.reset(seed=3)[0], same.reset(seed=3)[0])
+    assert name == UNMASK or ours.unwrapped.size == envs.size == size
     np.testing.assert_array_equal(envs.reset(seed=3)[0][0], same.reset(seed=3)[0])
 
 

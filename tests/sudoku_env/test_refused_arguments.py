@@ -26,34 +26,26 @@ INVALID = gymnasium.error.InvalidAction
 
 OTHER_SHAPES = [[30, 6, 7], [30], 30, [], [[30, 6]], [[30], [6, 7]], None, {"position": 30}]
 OTHER_TYPES = [[30.0, 6.0], [math.nan, 6], ["30", "6"], [None, None], [True, False]]
+OUTSIDE = [[-1, 6], [10**6, 6], [20, -1], [20, 10**6], np.array([2**63, 6], dtype=np.uint64)]
+PAIR = r"expected integers of shape \(2,\), a response position and a token, got .*action"
+ACTIONS = [
+    *((UNMASK, action, PAIR) for action in OTHER_SHAPES + OTHER_TYPES),
+    *((UNMASK, action, "outside MultiDiscrete") for action in OUTSIDE),
+    *(
+        (BOARD, action, "expected an integer, got .*action")
+        for action in (0.0, math.nan, "0", None, [0], [0, 1], np.zeros(2, dtype=int))
+    ),
+]
 
 
-@pytest.mark.parametrize("action", OTHER_SHAPES + OTHER_TYPES)
-def test_one_response_takes_actions_of_two_integers_alone(action):
-    env = gymnasium.make(UNMASK, source=fixed_pool(4), disable_env_checker=True).unwrapped
+@pytest.mark.parametrize(("name", "action", "message"), ACTIONS)
+def test_an_environment_takes_integers_of_its_shape_and_range_alone(name, action, message):
+    env = gymnasium.make(name, source=fixed_pool(4), disable_env_checker=True).unwrapped
     env.reset(seed=0)
-    before = env.state
-    with pytest.raises(
-        INVALID, match=r"expected integers of shape \(2,\), a response position and a token, got .*action"
-    ):
+    before = getattr(env, "state", None)
+    with pytest.raises(INVALID, match=message):
         env.step(action)
-    assert (env.state == before).all()
-
-
-@pytest.mark.parametrize("action", [[-1, 6], [10**6, 6], [20, -1], [20, 10**6], np.array([2**63, 6], dtype=np.uint64)])
-def test_one_response_takes_actions_in_its_range_alone(action):
-    env = gymnasium.make(UNMASK, source=fixed_pool(4), disable_env_checker=True).unwrapped
-    env.reset(seed=0)
-    with pytest.raises(INVALID, match=r"outside MultiDiscrete"):
-        env.step(action)
-
-
-@pytest.mark.parametrize("action", [0.0, math.nan, "0", None, [0], [0, 1], np.zeros(2, dtype=int)])
-def test_one_board_takes_integers_alone(action):
-    env = gymnasium.make(BOARD, source=fixed_pool(4), disable_env_checker=True).unwrapped
-    env.reset(seed=0)
-    with pytest.raises(INVALID, match=r"expected an integer, got .*action"):
-        env.step(action)
+    assert name == BOARD or (env.state == before).all()
 
 
 @pytest.mark.parametrize(("name", "width"), [(UNMASK, (2,)), (BOARD, ())])

@@ -9,6 +9,7 @@ from sudoku_env import default_puzzles, rate, solve_batch
 from sudoku_env.errors import BoardError, SudokuError
 from sudoku_env.grids import canonical_grid
 from sudoku_env.symmetries import symmetric_images
+from tests.sudoku_env.helpers.every_grid import every_grid
 
 
 @settings(max_examples=20)
@@ -49,29 +50,8 @@ def test_all_symmetries_move_the_clues_and_a_seed_repeats() -> None:
 def test_every_symmetry_of_a_grid_is_reached() -> None:
     grid = default_puzzles(4).solutions[:1]
     images = {image.tobytes() for image in symmetric_images(grid, 5000, seed=0)}
-    alike = {other.tobytes() for other in _all_grids() if canonical_grid(other) == canonical_grid(grid[0])}
+    alike = {other.tobytes() for other in every_grid() if canonical_grid(other) == canonical_grid(grid[0])}
     assert images == alike
-
-
-def _all_grids() -> np.ndarray:
-    """The 288 grids of size 4, by search."""
-    found = []
-
-    def fill(board: list[int]) -> None:
-        if len(board) == 16:
-            found.append(board)
-            return
-        row, column = divmod(len(board), 4)
-        for digit in range(1, 5):
-            seen = board[row * 4 :] + board[column::4]
-            seen += [
-                board[r * 4 + c] for r in range(row // 2 * 2, row) for c in range(column // 2 * 2, column // 2 * 2 + 2)
-            ]
-            if digit not in seen:
-                fill([*board, digit])
-
-    fill([])
-    return np.array(found, dtype=np.uint8)
 
 
 def test_bad_input_is_named() -> None:

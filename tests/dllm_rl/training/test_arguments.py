@@ -20,36 +20,13 @@ def test_defaults_are_those_of_the_policy_and_the_objective(make):
 
 
 def test_every_field_reaches_its_config(make):
-    args = make(
-        position_temperature=0.3,
-        token_temperature=0.7,
-        margin_eps=1e-6,
-        lam=0.1,
-        gamma=0.9,
-        clip_low=0.1,
-        clip_high=0.3,
-        advantage_baseline="leave_one_out",
-        advantage_scale="none",
-        reduction="mean",
-        policy_weight=2.0,
-        f_weight=0.5,
-        ce_weight=0.3,
-        state_fraction=0.5,
-    )
-    assert args.policy_config() == PolicyConfig(position_temperature=0.3, token_temperature=0.7, margin_eps=1e-6)
-    assert args.objective_config() == ObjectiveConfig(
-        lam=0.1,
-        gamma=0.9,
-        clip_low=0.1,
-        clip_high=0.3,
-        advantage_baseline="leave_one_out",
-        advantage_scale="none",
-        reduction="mean",
-        policy_weight=2.0,
-        f_weight=0.5,
-        ce_weight=0.3,
-        state_fraction=0.5,
-    )
+    policy = {"position_temperature": 0.3, "token_temperature": 0.7, "margin_eps": 1e-6}
+    weights = {"policy_weight": 2.0, "f_weight": 0.5, "ce_weight": 0.3, "state_fraction": 0.5}
+    advantages = {"gamma": 0.9, "advantage_baseline": "leave_one_out", "advantage_scale": "none", "reduction": "mean"}
+    objective = {"lam": 0.1, "clip_low": 0.1, "clip_high": 0.3, **advantages, **weights}
+    args = make(**policy, **objective)
+    assert args.policy_config() == PolicyConfig(**policy)
+    assert args.objective_config() == ObjectiveConfig(**objective)
 
 
 def test_position_temperature_is_annealed(make):

@@ -18,23 +18,36 @@ from tests.helpers.warm_process import run_in_processes
 
 SCRIPT = Path(__file__).parents[1] / "helpers" / "sharded.py"
 COMMON: dict[str, Any] = {
-    "max_steps": 4,
-    "count": 24,
-    "logging_steps": 2,
+    "max_steps": 2,
+    "count": 12,
+    "logging_steps": 1,
     "learning_rate": 3e-3,
     "optim": "sgd",
     "max_grad_norm": 0.05,
     "advantage_scale": "none",  # dividing by a small spread would magnify rounding
 }
-SAVED = {**COMMON, "num_iterations": 2, "optim": "adamw_torch", "save_strategy": "steps", "save_steps": 1}
-WHOLE = {"per_device_train_batch_size": 12}
+SAVED = {
+    **COMMON,
+    "max_steps": 3,
+    "num_iterations": 2,
+    "optim": "adamw_torch",
+    "save_strategy": "steps",
+    "save_steps": 1,
+}
+WHOLE = {"per_device_train_batch_size": 6}
 """What the processes share in a step; a pass holds few states, so each takes passes of its own number."""
-IN_TWO = {"shard": True, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 3, "max_tokens_per_pass": 150}
+IN_TWO = {"shard": True, "per_device_train_batch_size": 1, "gradient_accumulation_steps": 3, "max_tokens_per_pass": 150}
 IN_THREE = {**IN_TWO, "gradient_accumulation_steps": 2}
 RUNS: dict[str, dict[str, Any]] = {
     "plain": COMMON,
-    "float32": {**COMMON, "dtype": "float32", "max_steps": 3},
-    "kept": {**COMMON, "num_iterations": 2, "max_grad_norm": 0.0, "advantage_baseline": "leave_one_out"},
+    "float32": {**COMMON, "dtype": "float32"},
+    "kept": {
+        **COMMON,
+        "max_steps": 3,
+        "num_iterations": 2,
+        "max_grad_norm": 0.0,
+        "advantage_baseline": "leave_one_out",
+    },
     "lora": {**COMMON, "lora": 2, "gradient_checkpointing": True, "policy_weight": 0.0},
 }
 """Compared with one process."""
@@ -176,7 +189,7 @@ def test_within_a_roll_out_as_many_processes_must_resume(three: Path) -> None:
 
 @pytest.mark.slow
 def test_a_checkpoint_holds_the_whole_model_too(two: Path) -> None:
-    last = two / "saved" / "checkpoint-4"
+    last = two / "saved" / "checkpoint-3"
     model = LladaForMaskedLM.from_pretrained(last, dtype=torch.float64)
     assert_near(dict(model.named_parameters()), weights(two, "saved"), 0.0)
     assert model.config.architectures == ["LladaForMaskedLM"]

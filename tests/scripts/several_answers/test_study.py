@@ -1,18 +1,14 @@
-"""The page on several right answers is what its kept results say; what README's picture and another order show."""
+"""The page on several right answers is what its kept results say, and what another order shows."""
 
 import shlex
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from scripts.several_answers.further import command_of
 from scripts.several_answers.outcome_tables import GONE, STUDIED, outcomes_in
-from scripts.several_answers.picture import _struck
 from scripts.several_answers.reading_order import LABEL, SHUFFLED, table
-from scripts.several_answers.rows import exact_rows
 from sudoku_dllm.several.report import CEILINGS
 from sudoku_dllm.trials import Records, write_job
 from tests.helpers.warm_process import finished
@@ -22,19 +18,18 @@ PAGE = ROOT / "docs" / "several_answers.md"
 STUDY = ROOT / "data" / "study" / "several_answers"
 
 
-@pytest.mark.slow
-def test_ceilings_of_4x4_are_the_mean_over_clues_of_the_exact_ones() -> None:
-    rows = [row for row in exact_rows(["margin"]) if int(row["clues"]) <= 4 and row["tokens"] == "most probable"]
-    for cells, shown in CEILINGS[4, 0, 4].items():
-        exact = [row["valid"] for row in rows if row["cells"] == cells]
-        assert len(exact) == 5 and shown == round(100 * sum(exact) / 5, 1)
-
-
-def test_ceilings_are_those_of_their_page() -> None:
+@pytest.mark.parametrize(
+    ("boards", "heading", "row"),
+    [
+        ((4, 0, 4), "4×4, the empty", "| margin, mean over 0–4"),
+        ((6, 1, 8), "6×6, 1–8 clues", "| margin | most probable"),
+    ],
+)
+def test_ceilings_are_those_of_their_page(boards: tuple[int, int, int], heading: str, row: str) -> None:
     page = (ROOT / "data" / "study" / "ceilings" / "tables.md").read_text(encoding="utf-8")
-    table = page[page.index("## 6×6, 1–8 clues") :].split("\n## ")[0]
-    (row,) = (line for line in table.splitlines() if line.startswith("| margin | most probable |"))
-    assert [float(cell.split()[0]) for cell in row.split("|")[3:-1]] == [*CEILINGS[6, 1, 8].values()]
+    table = page[page.index(f"## {heading}") :].split("\n## ")[0]
+    (found,) = (line for line in table.splitlines() if line.startswith(row))
+    assert [float(cell.split()[0]) for cell in found.split("|")[3:-1]] == [*CEILINGS[boards].values()]
 
 
 def test_commands_say_what_was_run() -> None:
@@ -56,16 +51,6 @@ def test_the_page_is_made_again_byte_by_byte(tmp_path: Path) -> None:
     assert (tmp_path / "tables.md").read_text(encoding="utf-8") == (STUDY / "tables.md").read_text(encoding="utf-8")
     assert (tmp_path / "docs" / "page.md").read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
     assert (tmp_path / "docs" / "images" / "several_answers.png").stat().st_size
-
-
-def test_what_was_refused_belongs_to_the_pass_that_offered_it() -> None:
-    """Three cells, 0 the mask, tokens 7 and 8 digits: the surest cell is refused once and then takes an 8."""
-    problems = SimpleNamespace(
-        mask_id=0, responses=torch.zeros(1, 3, dtype=torch.long), layout=SimpleNamespace(cell_positions=(0, 1, 2))
-    )
-    first = [([0, 7, 0], False), ([0, 8, 0], True), ([8, 8, 0], False), ([0, 8, 9], False)]
-    second = [([0, 8, 7], True), ([7, 8, 7], True)]
-    assert _struck([*first, *second], [7, 8], problems) == {(1, 1): 1, (1, 0): 2}
 
 
 def test_the_table_compares_seeds_that_both_have(tmp_path: Path) -> None:

@@ -1,20 +1,19 @@
-"""Tables of studies, and those of pages, come out of the results of the repository, byte for byte."""
+"""Tables of studies, and those of pages, say what the results of the repository say."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from scripts.propagation.report import write_report as write_propagation
 from scripts.raro.digits import Digits
 from scripts.referee.report import overview, pages
-from scripts.study.report import write_report
 from sudoku_dllm.labels.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.trials.arguments import SOURCE
 from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.statistics import estimate
-from sudoku_dllm.trials.words import lead, percent
+from sudoku_dllm.trials.words import lead, passes, percent, share
 
 ROOT = Path(__file__).parents[3]
 DOCS, STUDIES = ROOT / "docs", ROOT / "data" / "study"
@@ -28,11 +27,46 @@ REFEREE_RATES = tuple(f"{task}_rates" for task in (*REFEREE_TASKS, "boards_longe
 ARMS = ("start", "raro", "more")
 
 
+def below(page: str, heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading."""
+    lines = page[page.index(heading) :].split("\n\n", 2)[1].strip().splitlines()
+    return [[cell.strip() for cell in line.strip("|").split(" |")] for line in [lines[0], *lines[2:]]]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["causes", "several_tokens", "beyond_singles"])
-def test_the_page_of_a_study(name: str, tmp_path: Path) -> None:
-    write_report(name, tmp_path / f"{name}.md")
-    assert (tmp_path / f"{name}.md").read_bytes() == (STUDIES / name / "tables.md").read_bytes()
+@pytest.mark.parametrize("study", ["causes", "several_tokens", "beyond_singles"])
+def test_what_arms_of_a_study_solve_their_differences_and_passes(study: str) -> None:
+    """A cell has the figure and below it the lead over the arm that has none; a row `A − B` leads alone."""
+    for part in (STUDIES / study / "tables.md").read_text("utf-8").split("\n## ")[1:]:
+        (_, *heads), *rows = below(part, "### Solved")
+        reference = next(arm for arm, *cells in rows if "[" not in cells[0])
+        arms = [arm for arm, *_ in rows if "−" not in arm]
+        found = Results(Records(STUDIES / study), arms, within=part.split()[0])
+        steps = [re.search(r"\d+(?= a step)", head) for head in heads]
+        ways = [f"margin k={step.group()}".removesuffix(" k=1") if step else "margin" for step in steps]
+        for arm, *cells in rows:
+            one, other = arm.split(" − ") if "−" in arm else (arm, reference)
+            for head, way, cell in zip(heads, ways, cells, strict=True):
+                start = f"{head.split(',')[0].replace(' ', '_')}/{way}"
+                name = (f"{start}/greedy_definite", f"{start}/greedy_cells") if "`" in head else f"{start}/solved"
+                told = [] if "−" in arm else [percent(found.rate(one, name).mean)]
+                told += [lead(found.difference(one, other, name))] if one != other else []
+                assert cell == "<br>".join(told), (part.split()[0], arm, head)
+        for arm, cell, *_ in below(part, "### Passes")[1:]:
+            swept = [f"test/{way}" for way in dict.fromkeys(ways)]
+            assert cell == passes(found.passes_needed(arm, swept, (reference, "test/margin/solved")))
+
+
+def test_what_arms_of_the_study_on_traces_solve_and_their_differences() -> None:
+    page, records = (STUDIES / "propagation" / "tables.md").read_text("utf-8"), Records(STUDIES / "propagation")
+    names = [f"{puzzles}/{tokens}" for puzzles in ("test", "hard_test") for tokens in (1, 4)]
+    solved, differences = ([[*row] for row in below(page, head)[1:]] for head in ("## Solved", "## Differences"))
+    found = Results(records, [arm.strip("`") for arm, *_ in solved])
+    for arm, *cells in solved:
+        assert cells == [share(found.rate(arm.strip("`"), name)) for name in names]
+    for pair, *cells in differences:
+        one, other = pair.replace("`", "").split(" − ")
+        assert cells == [lead(found.difference(one, other, name)) for name in names]
 
 
 def test_the_comparison_of_labels_is_the_study_of_few_examples() -> None:
@@ -48,11 +82,6 @@ def test_the_comparison_of_labels_is_the_study_of_few_examples() -> None:
     settings = results["objective"]["settings"]
     shares = (settings["train_puzzles"], settings["warmup_share"], settings["decay_share"])
     assert shares == (script.max_puzzles, script.warmup_share, script.decay_share)
-
-
-def test_the_page_of_the_study_on_traces(tmp_path: Path) -> None:
-    write_propagation(tmp_path / "propagation.md")
-    assert (tmp_path / "propagation.md").read_bytes() == (STUDIES / "propagation" / "tables.md").read_bytes()
 
 
 def test_the_table_of_raro_on_signed_digits_follows_from_its_results() -> None:

@@ -1,1 +1,0 @@
-"""Finished studies of what logic teaches: their tables and pictures."""
