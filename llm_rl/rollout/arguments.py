@@ -128,8 +128,8 @@ class RolloutArguments(RunArguments):
         if self.shard and self.kl_estimator == "full":
             raise ValueError("kl_estimator='full' reads two heads at once, which shard does not support; take k3")
         shares = (
-            "with shard, fsdp or deepspeed, whose processes hold shares (FSDP has CPUOffloadPolicy, in verl, DeepSpeed has "
-            "ZeRO-Offload); leave that out"
+            "with shard, fsdp or deepspeed, whose processes hold shares, which FSDP's CPUOffloadPolicy (in verl) or "
+            "DeepSpeed's ZeRO-Offload moves; leave those three out"
         )
         whole = not (self.shard or self.fsdp or self.deepspeed)
         refuse_idle(self, [("offload_optimizer offload_model", whole, shares)])
