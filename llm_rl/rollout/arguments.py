@@ -69,6 +69,13 @@ class RolloutArguments(RunArguments):
     log_completions: bool = field(
         default=False, metadata={"help": "Show four completions with each log line; all go to completions.jsonl."}
     )
+    offload_optimizer: bool = field(
+        default=False, metadata={"help": "Moments and gradients lie in host memory while the engine samples."}
+    )
+    offload_model: bool = field(
+        default=False,
+        metadata={"help": "Policy and reference lie in host memory while an engine with its own weights samples."},
+    )
     dynamic_sampling_attempts: int = field(
         default=0, metadata={"help": "How often groups without spread are replaced by other prompts' groups; 0: never."}
     )
@@ -120,6 +127,12 @@ class RolloutArguments(RunArguments):
             raise ValueError("share_prompts takes passes of its own, which shard does not support; leave it out")
         if self.shard and self.kl_estimator == "full":
             raise ValueError("kl_estimator='full' reads two heads at once, which shard does not support; take k3")
+        shares = (
+            "with shard, fsdp or deepspeed, whose processes hold shares, which FSDP's CPUOffloadPolicy (in verl) or "
+            "DeepSpeed's ZeRO-Offload moves; leave those three out"
+        )
+        whole = not (self.shard or self.fsdp or self.deepspeed)
+        refuse_idle(self, [("offload_optimizer offload_model", whole, shares)])
         refuse_unsupported(self, "with roll-outs")
 
     @property

@@ -50,7 +50,8 @@ class GenerationEngine(Protocol):
     def load_weights(self, model: nn.Module) -> None:
         """Take over the weights of a policy; called before each roll-out with the causal language model.
 
-        With `shard` its parameters are dealt out, as `DTensor`s.
+        With `shard` its parameters are dealt out, as `DTensor`s. With `offload_model` they lie in host memory from the
+        end of this call until sampling ends.
         """
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:

@@ -198,6 +198,10 @@ class ReferenceModel:
             for parameter, (_, kept) in zip(trained, self._at_start, strict=bool(self._at_start))
         ]
 
+    def tensors(self) -> list[Tensor]:
+        """What it holds in memory: its model, which with adapters is the policy's, and the adapters of the start."""
+        return [*self.model.parameters(), *self.model.buffers(), *(kept for _, kept in self._at_start)]
+
     def logprobs(self, batch: RolloutBatch) -> Tensor:
         """Log-probabilities `(B, T)` of the completion tokens under the reference, in evaluation mode."""
         with self._frozen():

@@ -3,7 +3,8 @@
 Methods are those of the table there. Subclasses say what an advantage is and what the loss is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,19 @@ from llm_rl.core import MAX_LOG_RATIO, MetricAccumulator, TokenStatistics, loss_
 from llm_rl.rollout.arguments import RolloutArguments
 from llm_rl.rollout.clamps import warn_of_clamps
 from llm_rl.rollout.completion_log import CompletionLog, completion_records
-from llm_rl.rollout.completions import check_all_rows, prompt_ids, record_lengths, sample_completions, sampling_params
+from llm_rl.rollout.completions import (
+    as_samples,
+    check_all_rows,
+    encode_rows,
+    prompt_ids,
+    record_lengths,
+    sampling_params,
+)
 from llm_rl.rollout.data import RolloutBatch, Sample, check_data_set, check_rows, decode_completion
 from llm_rl.rollout.dynamic_sampling import replace_groups
 from llm_rl.rollout.generation import GenerationEngine, SamplingParams, TransformersEngine
 from llm_rl.rollout.loading import as_rows, load_policy
+from llm_rl.rollout.offloading import moments_and_gradients, on_host, refuse_idle_offloading
 from llm_rl.rollout.rewards import RewardFunctions, RewardFunctionsGiven
 from llm_rl.rollout.sampling import keep_scores, score_samples
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, deal_out, reference_kl
@@ -59,14 +68,15 @@ class RolloutTrainer(BufferedTrainer):
 
     Raises:
         ValueError: The data set is not indexed or a row has no prompt, the tokenizer has no end token, `ref_model`
-            comes without `kl_weight`, or a way of distribution is asked for that is not supported.
+            comes without `kl_weight`, what is to be offloaded cannot be, or a way of distribution is asked for that is
+            not supported.
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
     args: RolloutArguments
     control: Any
     record_classes: tuple[type, ...] = (RolloutBatch,)
-    harmless_arguments = frozenset({"share_prompts", "padding_free"})
+    harmless_arguments = frozenset({"share_prompts", "padding_free", "offload_optimizer", "offload_model"})
     leaves_out_unscored = False
 
     def __init__(
@@ -88,6 +98,7 @@ class RolloutTrainer(BufferedTrainer):
         if eval_dataset is not None:
             check_data_set("eval_dataset", eval_dataset)
         refuse_without_float64(args.device)
+        refuse_idle_offloading(args, engine)
         model, processing_class = load_policy(model, processing_class)
         super().__init__(
             model,
@@ -236,16 +247,25 @@ class RolloutTrainer(BufferedTrainer):
         return self._sample(rows, num_generations, self.sampling)
 
     def _sample(self, rows: Sequence[Mapping[str, Any]], count: int, params: SamplingParams) -> list[Sample]:
-        with self.accelerator.autocast():
-            return sample_completions(
-                causal_model(self.model),
-                self.engine,
-                self.processing_class,
-                rows,
-                count,
-                params,
-                self._template_arguments,
-            )
+        names, causal = self.processing_class, causal_model(self.model)
+        encoded = encode_rows(rows, causal, names, count, params, self._template_arguments)
+        with self._sampling_engine() as engine:
+            return as_samples(encoded, engine.generate([ids for _, ids in encoded], params), params)
+
+    @contextmanager
+    def _sampling_engine(self) -> Iterator[GenerationEngine]:
+        """The engine with the policy's weights; within the section what is offloaded is on the host."""
+        training, weights, device = list[Tensor](), list[Tensor](), self.args.device
+        if self.args.offload_optimizer:
+            training = moments_and_gradients(self._plain_optimizer, self.gradients(self.model))
+        if self.args.offload_model:
+            kept = () if self.reference is None else self.reference.tensors()
+            weights = [*self.model.parameters(), *self.model.buffers(), *kept]
+        with on_host(training, device):
+            with self.accelerator.autocast():
+                self.engine.load_weights(causal_model(self.model))
+            with on_host(weights, device), self.accelerator.autocast():  # anew: its copies of weights are gone
+                yield self.engine
 
     def _compute_rewards_per_func(self, samples: Sequence[Sample]) -> Tensor:
         """float64 `(N, F)`; NaN where a function does not apply.

@@ -133,9 +133,8 @@ class EpisodeTrainer(RolloutTrainer):
         causal = causal_model(self.model)
         encoded = encode_rows(rows, causal, self.processing_class, 1, params, self._template_arguments)
         room = getattr(causal.config.get_text_config(), "max_position_embeddings", None)
-        with self.accelerator.autocast():
-            self.engine.load_weights(causal)
-            ended = dict(play_turns(encoded, partner, self.args.max_turns, self.engine, params, room))
+        with self._sampling_engine() as engine:
+            ended = dict(play_turns(encoded, partner, self.args.max_turns, engine, params, room))
         return [ended[index] for index in range(len(rows))]
 
     def _further_columns(self, samples: Sequence[Sample]) -> dict[str, list[Any]]:

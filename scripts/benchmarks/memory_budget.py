@@ -152,6 +152,8 @@ def dealt_out(title: str, model: PreTrainedModel) -> None:
         ("gathered at most: two layers, or a layer and the head", max(2 * layers[0], layers[0] + head) + rest),
         *((f"gathered in a {way} pass", abroad * size) for way, size in gathers),
         ("gradients summed in a backward pass, fp32", abroad * trained_bytes),
+        ("offload_optimizer, on one card: two moments, fp32", 2 * trained_bytes),
+        ("offload_model, on one card: weights and reference", sum(sizes) + (sum(sizes) if again else trained_bytes)),
     ]
     for name, size in lines:
         print(f"{name:56s} {size / GB:7.2f} GB")

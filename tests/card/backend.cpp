@@ -26,11 +26,21 @@ void wait_for_card(const std::string& why, int64_t times = 1) {
   waits[why] += times;
 }
 
-void forget_storage(void* held) { delete static_cast<Storage*>(held); }
+std::atomic<int64_t> allocated{0};  // bytes of the card that storages hold
+
+struct Held {
+  Storage storage;
+  int64_t bytes;
+  ~Held() { allocated -= bytes; }
+};
+
+void forget_storage(void* held) { delete static_cast<Held*>(held); }
 
 // The same memory as a storage of another device, which keeps the first one alive.
 c10::DataPtr seen_from(const Storage& storage, Device device) {
-  return {storage.mutable_data(), new Storage(storage), forget_storage, device};
+  int64_t bytes = device == CARD ? storage.nbytes() : 0;
+  allocated += bytes;
+  return {storage.mutable_data(), new Held{storage, bytes}, forget_storage, device};
 }
 
 struct CardAllocator final : c10::Allocator {
@@ -283,5 +293,6 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
 TORCH_LIBRARY(card, m) {
   m.def("take_counts", &take_counts);
   m.def("default_generator", [] { return the_generator(); });
+  m.def("allocated", [] { return allocated.load(); });
   m.def("pretend", [](bool now) { there = now; });
 }

@@ -101,7 +101,7 @@ def pretended_card() -> Iterator[None]:
         "get_device_name": lambda device=None: NAME,
         "get_device_capability": lambda device=None: (9, 0),
         "get_device_properties": lambda device=None: properties,
-        "memory_allocated": lambda device=None: 0,
+        "memory_allocated": lambda device=None: torch.ops.card.allocated(),
         "max_memory_allocated": lambda device=None: 0,
         "reset_peak_memory_stats": lambda device=None: None,
         "mem_get_info": lambda device=None: (1 << 34, 1 << 34),

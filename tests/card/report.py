@@ -22,7 +22,7 @@ from sudoku_env.prompts.text import build_prompt
 from tests.helpers import SHORT
 from tests.llm_rl.helpers import tiny_grpo
 
-TESTS = ("test_devices.py", "test_on_the_card.py")
+TESTS = ("test_devices.py", "test_on_the_card.py", "test_offloading.py")
 LONG: dict[str, Any] = {**SHORT, "use_cpu": False, "max_steps": 100_000, "logging_steps": 50}
 WIDE = {"hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 8, "num_attention_heads": 8}
 

@@ -21,6 +21,7 @@ from llm_rl.rollout.data import Sample
 from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.trainer import RolloutTrainer
+from llm_rl.training.arguments import refuse_idle
 
 STRIDE = 1_000_003
 """Between the seeds of one process and the next: more roll-outs than a run has."""
@@ -31,8 +32,8 @@ class RolloutAhead(Extension):
     """Trains on roll-outs of the policy of one roll-out before; logs "rollout_staleness", its age in optimizer steps.
 
     Raises:
-        ValueError: When a trainer takes it: there is no `ImportanceCorrection`, another engine, or there are several
-            turns.
+        ValueError: When a trainer takes it: there is no `ImportanceCorrection`, another engine, several turns, or
+            `offload_optimizer`.
     """
 
     def bind(self, trainer: RolloutTrainer) -> None:
@@ -50,6 +51,8 @@ class RolloutAhead(Extension):
             )
         if trainer.args.max_turns > 1:
             raise ValueError("RolloutAhead samples single turns; leave it out, or max_turns")
+        ahead = "beside RolloutAhead, which samples while the policy trains; leave out that"
+        refuse_idle(trainer.args, [("offload_optimizer", False, ahead)])
         seed = trainer.args.seed + STRIDE * (1 + trainer.args.process_index)
         engine = trainer.engine.batch_size, trainer.engine.share_prompts
         self.sampler = BackgroundSampler(causal_model(trainer.model), seed, *engine, trainer.accelerator.autocast)

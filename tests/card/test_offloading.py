@@ -1,0 +1,165 @@
+"""Moments, gradients, policy and reference on the host while an engine samples: bytes, exact returns, refusals."""
+
+import copy
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import TrainerCallback
+
+from llm_rl import ImportanceCorrection, RolloutAhead, ServerError, add_lora
+from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
+from tests.llm_rl.helpers import tiny_grpo, tiny_ppo, tiny_raro, tiny_vapor
+from tests.llm_rl.helpers.fixed_engine import FixedEngine
+from tests.llm_rl.helpers.tiny_grpo import go_on, new_model, untimed
+
+pytestmark = pytest.mark.slow
+on_card = pytest.mark.usefixtures("card")
+BOTH = {"offload_optimizer": True, "offload_model": True}
+WITH_REFERENCE: dict[str, Any] = {"kl_weight": 0.1, "use_cpu": False}
+
+
+class OwnWeights:
+    """Samples by a copy of the policy on the card."""
+
+    def load_weights(self, model: Any) -> None:
+        self.engine = TransformersEngine()
+        self.engine.load_weights(copy.deepcopy(model))
+
+    def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
+        return self.engine.generate(prompts, params)
+
+
+class Probing(FixedEngine):
+    """Asks the policy whose weights it gets, as an engine does that holds them against its own."""
+
+    @torch.no_grad()
+    def load_weights(self, model: Any) -> None:
+        model(torch.ones(1, 4, dtype=torch.long, device=model.device))
+
+
+class EvaluatesBetween(TrainerCallback):
+    """Evaluates after each pass; remembers where the weights and the moments are as the engine samples."""
+
+    def __init__(self) -> None:
+        self.places: list[tuple[set[str], set[str]]] = []
+
+    def watch(self, run: Any) -> None:
+        self.run, generate = run, run.engine.generate
+
+        def generating(*given: Any) -> list[Completion]:
+            kept = [value for each in run.optimizer.state.values() for name, value in each.items() if "exp" in name]
+            self.places.append(tuple({each.device.type for each in some} for some in (run.model.parameters(), kept)))
+            return generate(*given)
+
+        run.engine.generate = generating
+
+    def on_substep_end(self, args, state, control, **kwargs):  # type: ignore[no-untyped-def]
+        self.run.evaluate(getattr(self.run.train_dataset, "rows", self.run.train_dataset))
+
+    on_step_end = on_substep_end
+
+
+def adapted() -> Any:
+    return add_lora(new_model(), r=2, target_modules=["q_proj", "up_proj"])
+
+
+def tied() -> Any:
+    return new_model(tie_word_embeddings=True)
+
+
+def held(run: Any) -> list[Any]:
+    """All tensors that an update reads or writes."""
+    moments = [value for each in run.optimizer.state.values() for value in each.values()]
+    gradients = [weight.grad for weight in run.model.parameters() if weight.grad is not None]
+    return [*run.model.parameters(), *run.model.buffers(), *run.reference.tensors(), *gradients, *moments]
+
+
+@on_card
+@pytest.mark.parametrize("offloaded", [{"offload_optimizer": True}, {"offload_model": True}, BOTH])
+@pytest.mark.parametrize("make", [new_model, tied, adapted])
+def test_a_card_holds_so_many_bytes_less_until_an_engine_ends_or_fails(
+    tmp_path: Path, make: Any, offloaded: dict[str, bool]
+) -> None:
+    run = tiny_grpo.trainer(tmp_path, make(), given={"engine": Probing()}, bf16=True, **WITH_REFERENCE, **offloaded)
+    run.train()
+    trained = [weight for weight in run.model.parameters() if weight.requires_grad]
+    for weight in trained:
+        weight.grad = torch.randn_like(weight)
+    some, all_of_it = (sum(weight.numel() for weight in each) for each in (trained, run.model.parameters()))
+    expected = 12 * some if "offload_optimizer" in offloaded else 0
+    if "offload_model" in offloaded:
+        expected += 4 * (all_of_it + (some if make is adapted else all_of_it))
+    objects = held(run)
+    values, before = [value.cpu().clone() for value in objects], torch.cuda.memory_allocated()
+    with pytest.raises(ServerError), run._sampling_engine():
+        less = before - torch.cuda.memory_allocated()
+        assert expected <= less < expected + 512 * len(objects)  # buffers, and what a card rounds up to
+        assert {weight.is_cuda for weight in run.model.parameters()} == {"offload_model" not in offloaded}
+        raise ServerError
+    assert torch.cuda.memory_allocated() == before
+    assert all(one is other for one, other in zip(held(run), objects, strict=True))
+    assert all(torch.equal(one.cpu(), other) for one, other in zip(objects, values, strict=True))
+    assert all(each.is_cuda for each in [*run.model.parameters(), *trained[0].grad, *run.reference.tensors()])
+    shared = run.model.get_input_embeddings().weight is run.model.get_output_embeddings().weight
+    assert shared is (make is tied)
+
+
+ENGINE = partial(tiny_grpo.trainer, **WITH_REFERENCE, per_device_train_batch_size=4, gradient_accumulation_steps=2)
+RUNS: dict[str, Any] = {
+    "GRPO, its own policy": (ENGINE, lambda: {}, {"offload_optimizer": True}),
+    "GRPO, bfloat16": (partial(ENGINE, bf16=True, num_iterations=2), lambda: {"engine": OwnWeights()}, BOTH),
+    "GRPO, adapters": (lambda *a, **b: ENGINE(a[0], adapted(), **b), lambda: {"engine": OwnWeights()}, BOTH),
+    "GRPO, turns": (partial(ENGINE, max_turns=3), lambda: {"engine": OwnWeights(), "next_turn": go_on}, BOTH),
+    "PPO, own value model": (
+        partial(tiny_ppo.trainer, value_function="model", **WITH_REFERENCE),
+        lambda: {"engine": OwnWeights()},
+        BOTH,
+    ),
+    "VAPOR": (partial(tiny_vapor.trainer, use_cpu=False), lambda: {}, BOTH),
+    "RARO": (partial(tiny_raro.trainer, **WITH_REFERENCE), lambda: {}, BOTH),
+}
+
+
+@on_card
+@pytest.mark.parametrize(("make", "given", "offloaded"), RUNS.values(), ids=RUNS)
+def test_a_run_that_offloads_is_the_run_that_does_not_and_resumes_exactly(
+    tmp_path: Path, make: Any, given: Any, offloaded: dict[str, bool]
+) -> None:
+    found = []
+    for folder, changes, start in (("plain", {}, None), ("off", offloaded, None), ("off", offloaded, "checkpoint-2")):
+        watch = EvaluatesBetween()
+        saving = {"max_steps": 3, "save_strategy": "steps", "save_steps": 1, **changes}
+        run = make(tmp_path / folder, given={**given(), "callbacks": [watch]}, **saving)
+        watch.watch(run)
+        run.train(resume_from_checkpoint=start and str(tmp_path / folder / start))
+        found.append((run, watch.places))
+    (plain, before), (whole, places), (resumed, _) = found
+    assert {"cuda"} in [moments for _, moments in before] and {"cpu"} in [moments for _, moments in places]
+    assert {"cuda"} not in [moments for _, moments in places]
+    assert all(("offload_model" in offloaded) == (weights == {"cpu"}) for weights, _ in places)
+    for other in (whole, resumed):
+        assert all(torch.equal(one, two) for one, two in zip(held(other), held(plain), strict=True))
+    assert untimed(whole.state.log_history) == untimed(plain.state.log_history)
+
+
+@on_card
+@pytest.mark.parametrize(
+    ("extensions", "offloaded", "message"),
+    [
+        ([], "offload_model", "offload_model=True does nothing while the policy itself samples; pass an engine"),
+        ([ImportanceCorrection(), RolloutAhead()], "offload_optimizer", "offload_optimizer=True does nothing beside"),
+    ],
+)
+def test_what_could_not_leave_is_refused(tmp_path: Path, extensions: Any, offloaded: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tiny_grpo.trainer(tmp_path, given={"extensions": extensions}, use_cpu=False, **{offloaded: True})
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_on_a_processor_there_is_nothing_to_offload(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}=True does nothing on a processor"):
+        tiny_grpo.trainer(tmp_path, given={"engine": FixedEngine()}, **{name: True})
