@@ -25,7 +25,7 @@ from sudoku_env.chat.rewards import Completion, completion_text
 from sudoku_env.chat.text_env import SudokuText
 from sudoku_env.chat.text_rows import row_seed
 from sudoku_env.errors import SudokuError
-from sudoku_env.scoring import exact_score
+from sudoku_env.prompts.scoring import score_answer
 
 
 @dataclass
@@ -128,14 +128,20 @@ def _tools(deals: Deals | None, **arguments: Any) -> SudokuTools:
 def answer_reward(completions: Sequence[Completion], puzzle: Sequence[str], **columns: Any) -> list[float]:
     """A reward function for free answers: 1.0 where the last full board is the solution, else 0.0 (`exact_score`).
 
+    The share of answers without any full board, which are not wrong but unread, is logged as "unparsed".
+
     Args:
         completions: Texts or chat messages.
         puzzle: Column of puzzles.
-        columns: The other columns, not read but for `solution`, which saves solving the puzzles.
+        columns: The other columns, not read but for `solution`, which saves solving the puzzles, and `log_metric`,
+            TRL's and `llm_rl`'s way to log.
 
     Raises:
         BoardError: A puzzle has no blank, or not exactly one solution.
     """
     solution = columns.get("solution") or [None] * len(puzzle)
     rows = zip(completions, puzzle, solution, strict=True)
-    return [exact_score(completion_text(completion), board, right) for completion, board, right in rows]
+    scores = [score_answer(completion_text(completion), board, right) for completion, board, right in rows]
+    if log_metric := columns.get("log_metric"):
+        log_metric("unparsed", sum(score.board is None for score in scores) / len(scores))
+    return [score.exact for score in scores]

@@ -103,7 +103,10 @@ def test_each_process_of_a_training_deals_puzzles_of_its_own(monkeypatch):
 def test_rewards_of_free_answers():
     answers = ["```\n1234\n3412\n2143\n4321\n```", [{"role": "assistant", "content": "1231341221434321"}], PUZZLE, None]
     assert answer_reward(answers, puzzle=[PUZZLE] * 4, prompts=None) == [1.0, 0.0, 0.0, 0.0]
-    assert answer_reward(answers, puzzle=[PUZZLE] * 4, solution=[SOLUTION] * 4) == [1.0, 0.0, 0.0, 0.0]
+    logged: dict[str, float] = {}
+    columns = {"solution": [SOLUTION] * 4, "log_metric": logged.__setitem__}
+    assert answer_reward(answers, puzzle=[PUZZLE] * 4, **columns) == [1.0, 0.0, 0.0, 0.0]
+    assert logged == {"unparsed": 0.5}  # the second is a full board that is wrong
 
 
 def config(folder, **arguments):
