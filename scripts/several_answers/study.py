@@ -17,7 +17,7 @@ from scripts.several_answers.reading_order import TITLE as ORDER_TITLE
 from scripts.several_answers.reading_order import table as reading_order
 from sudoku_dllm.several.report import draw
 from sudoku_dllm.trials import Records
-from sudoku_dllm.trials.page import fill, sections_of
+from sudoku_dllm.trials.page import fill
 
 SHOWN = {"worth": WORTH, "used": USED, "shown": FREE}
 """Tables of the page by its markers."""
@@ -61,8 +61,8 @@ def main() -> None:
         shown |= {ORDER_TITLE: other_order}
     for further in FURTHER:
         shown |= {f"{further.title}: {name}": one for name, one in decoder_tables(Records(folder), further.name)}
-    beside = {title: one for title, one in shown.items() if title not in SHOWN.values()}
-    write_text_whole(args.tables, fill(HERE / "tables.md", {"sections": sections_of(beside)}))
+    text = "\n".join(f"## {title}\n\n{one}" for title, one in shown.items() if title not in SHOWN.values())
+    write_text_whole(args.tables, fill(HERE / "tables.md", {"sections": text}))
     commands = [command_of(outcomes, {}), command_of(guarded, {}, GUARDED), *commands_in(folder)]
     told = {"few": few_answers(Records(folder)), "commands": "\n".join(commands), "machines": "; ".join(machines)}
     write_text_whole(page, fill(HERE / "page.md", {name: shown[title] for name, title in SHOWN.items()} | told))

@@ -20,8 +20,3 @@ def fill(page: Path, tables: Mapping[str, object]) -> str:
     if odd := sorted(markers ^ tables.keys()):
         raise ValueError(f"{page} needs a marker for each table and a table for each marker; only one has {odd}")
     return text.format_map({name: t.removesuffix("\n") if isinstance(t, str) else t for name, t in tables.items()})
-
-
-def sections_of(tables: Mapping[str, str]) -> str:
-    """Tables under their titles, as Markdown."""
-    return "\n".join(f"## {title}\n\n{table}" for title, table in tables.items())

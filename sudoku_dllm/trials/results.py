@@ -125,10 +125,10 @@ class Results:
         """The mean of an outcome with its intervals."""
         return estimate(self.column(arm, name))
 
-    def difference(self, first: str, second: str, name: Name, other: Name | None = None) -> Estimate:
-        """First minus second by the rule above, of an outcome, or of it and another of the second."""
+    def difference(self, first: str, second: str, name: Name) -> Estimate:
+        """First minus second by the rule above, of an outcome."""
         seeds = self.seeds(first, second)
-        return estimate(self.column(first, name, seeds) - self.column(second, other or name, seeds))
+        return estimate(self.column(first, name, seeds) - self.column(second, name, seeds))
 
     def sweep(
         self, arm: str, ways: Sequence[str], seeds: Sequence[int] | None = None, names: tuple[str, str] = SWEPT

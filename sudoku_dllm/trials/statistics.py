@@ -108,14 +108,9 @@ class Sweep:
                 "with at least 2 settings"
             )
 
-    def points(self, puzzles: NDArray[np.int64] | None = None) -> tuple[Floats, Floats]:
-        """Mean passes and solve rate of each setting, float64 `(P,)` each, by rising passes.
-
-        Args:
-            puzzles: int64 `(N,)`, the puzzles to average over, e.g. a resample; None is all.
-        """
-        columns = slice(None) if puzzles is None else puzzles
-        passes, solved = self.passes[:, columns].mean(1), self.solved[:, columns].mean(1)
+    def points(self) -> tuple[Floats, Floats]:
+        """Mean passes and solve rate of each setting, float64 `(P,)` each, by rising passes."""
+        passes, solved = self.passes.mean(1), self.solved.mean(1)
         order = np.argsort(passes, kind="stable")
         return passes[order], solved[order]
 

@@ -67,7 +67,7 @@ def test_solutions_follow_their_boards_where_these_have_any():
             assert (every == new).all(1).any()
 
 
-def test_puzzles_with_several_solutions_are_taken_on_demand():
+def test_puzzles_and_prompts_with_several_solutions_are_taken_on_demand():
     puzzles = Puzzles.of([SEVERAL, "." * 16, "1..4|..12|21..|.3.."], "any")
     for board, solution in zip(puzzles.boards, puzzles.solutions, strict=True):
         assert (solutions_of(board) == solution).all(1).any()
@@ -77,9 +77,6 @@ def test_puzzles_with_several_solutions_are_taken_on_demand():
         Puzzles.of(["11" + "." * 14], "any")
     with pytest.raises(BoardError, match="board 0 has no blank"):
         Puzzles.of([every_grid()[0]], "any")
-
-
-def test_prompts_with_several_solutions_are_taken_on_demand():
     pool = PromptPool([f"sudoku 4x4 {SEVERAL}", "sudoku 4x4 " + "." * 16], "any")
     assert [int((board > 0).sum()) for board in pool.puzzles.boards] == [1, 0]
     with pytest.raises(BoardError, match='pass answers="any"'):

@@ -15,6 +15,8 @@ from dllm_rl.policy import PolicyConfig
 from dllm_rl.task import UnmaskBatch
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.training.update import UpdateResult, objective_pass
+from sudoku_env.prompts.tokens import PreFilled
+from tests.dllm_rl.helpers.policy_reference import gradients, objective
 from tests.helpers.drawn import first_with
 
 POLICY = PolicyConfig(position_temperature=0.5, token_temperature=0.8)
@@ -52,6 +54,20 @@ def assert_same(got: list[Tensor], expected: list[Tensor], tolerance: float = 1e
     assert max(float(gradient.abs().max()) for gradient in expected) > 1e-3
     for left, right in zip(got, expected, strict=True):
         assert float((left - right).abs().max()) < tolerance * scale
+
+
+def check_both_terms(
+    model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout, config: ObjectiveConfig
+) -> int:
+    """Hold both terms, their gradients and what is clipped to the loops; how many decisions are clipped."""
+    rl, sft, clipped = objective(model, puzzles[:3], record, POLICY, config)
+    for term, weights in ((rl, (1.0, 0.0)), (sft, (0.0, 1.0))):
+        expected = gradients(term, model)
+        result, got = run(model, record, config, weights=weights)
+        assert_same(got, expected)
+        assert (result.terms["policy"], result.terms["f"]) == near((float(rl.detach()), float(sft.detach())))
+        assert result.shares["clip_frac"][0] == clipped
+    return clipped
 
 
 def near(expected: Any) -> Any:

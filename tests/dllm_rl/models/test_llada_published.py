@@ -59,10 +59,11 @@ def test_a_published_folder_equals_llama_without_its_causal_mask(tmp_path, n_kv_
     llama = llama_of(json.loads((tmp_path / "config.json").read_text()), stored_weights(tmp_path))
     tokens = ids(2, 9)
     with torch.no_grad():
-        expected = llama(tokens, attention_mask=torch.zeros(2, 1, 9, 9), use_cache=False).logits
+        expected = llama(tokens, torch.zeros(2, 1, 9, 9), use_cache=False, output_hidden_states=True)
         causal = llama(tokens, use_cache=False).logits
-        logits = model(tokens).logits
-    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
+        logits, hidden = model(tokens).logits, model.model(tokens).last_hidden_state
+    torch.testing.assert_close(hidden, expected.hidden_states[-1], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(logits, expected.logits, atol=1e-4, rtol=1e-4)
     assert float((logits - causal).abs().max()) > 0.1
 
 

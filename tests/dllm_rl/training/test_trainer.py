@@ -285,12 +285,6 @@ def test_a_model_is_saved_without_a_bar(tmp_path, capsys):
     assert "Writing model shards" not in capsys.readouterr().err
 
 
-def test_one_process_with_several_devices_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(type(arguments(tmp_path)), "n_gpu", property(lambda self: 2))
-    with pytest.raises(ValueError, match="one process sees 2 devices"):
-        trainer(tmp_path)
-
-
 @pytest.mark.parametrize(("weights", "told"), [({}, 1), ({"policy_weight": 0.0}, 0)])
 def test_groups_without_spread_are_told_where_there_is_a_policy_gradient(tmp_path, caplog, weights, told):
     run = trainer(tmp_path, **weights)

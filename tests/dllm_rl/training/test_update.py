@@ -11,9 +11,18 @@ from dllm_rl.policy import PolicyConfig
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout
-from tests.dllm_rl.helpers.policy_reference import as_rollout, gradients, objective, trajectories, value
+from tests.dllm_rl.helpers.policy_reference import as_rollout, gradients, trajectories, value
 from tests.dllm_rl.helpers.tiny_llada import make_model
-from tests.dllm_rl.helpers.update_checks import POLICY, assert_same, moved, near, run, uneven, uneven_rollout
+from tests.dllm_rl.helpers.update_checks import (
+    POLICY,
+    assert_same,
+    check_both_terms,
+    moved,
+    near,
+    run,
+    uneven,
+    uneven_rollout,
+)
 from tests.helpers.drawn import first_with
 
 MILD = PolicyConfig(position_temperature=2.0, token_temperature=2.0)
@@ -160,15 +169,7 @@ def record(model: LladaForMaskedLM, batch: PuzzleBatch) -> Rollout:
 @pytest.mark.parametrize("config", CONFIGS)
 def test_both_terms_agree_with_loops_after_the_parameters_moved(model, record, puzzles, config) -> None:
     moved(model, 0.02)
-    rl, sft, clipped = objective(model, puzzles[:3], record, POLICY, config)
-    assert 0 < clipped < int(record.live.sum())
-    for term, weights in ((rl, (1.0, 0.0)), (sft, (0.0, 1.0))):
-        expected = gradients(term, model)
-        result, got = run(model, record, config, weights=weights)
-        assert_same(got, expected)
-        assert result.terms["policy"] == near(float(rl.detach()))
-        assert result.terms["f"] == near(float(sft.detach()))
-        assert result.shares["clip_frac"][0] == clipped
+    assert 0 < check_both_terms(model, puzzles, record, config) < int(record.live.sum())
 
 
 def test_the_second_term_is_weighted_by_the_ratio_of_the_decision_before(model, record) -> None:

@@ -17,8 +17,18 @@ from dllm_rl.sudoku import PuzzleBatch, Tail
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.training.update import MiniBatch
 from sudoku_env.prompts.tokens import PreFilled
-from tests.dllm_rl.helpers.policy_reference import cross_entropy, gradients, objective
-from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY, assert_same, moved, near, run, uneven, uneven_rollout
+from tests.dllm_rl.helpers.policy_reference import cross_entropy, gradients
+from tests.dllm_rl.helpers.update_checks import (
+    DRAWN,
+    POLICY,
+    assert_same,
+    check_both_terms,
+    moved,
+    near,
+    run,
+    uneven,
+    uneven_rollout,
+)
 
 ALL = ObjectiveConfig(advantage_baseline="leave_one_out", ce_weight=0.6, reduction="mean")
 PLAIN = ObjectiveConfig(advantage_scale="none")
@@ -42,18 +52,6 @@ def play(
 @pytest.fixture
 def record(model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast) -> Rollout:
     return play(model, puzzles, tokenizer)
-
-
-def check_both_terms(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout, config: ObjectiveConfig
-) -> None:
-    rl, sft, clipped = objective(model, puzzles[:3], record, POLICY, config)
-    for term, weights in ((rl, (1.0, 0.0)), (sft, (0.0, 1.0))):
-        expected = gradients(term, model)
-        result, got = run(model, record, config, weights=weights)
-        assert_same(got, expected)
-        assert (result.terms["policy"], result.terms["f"]) == near((float(rl.detach()), float(sft.detach())))
-        assert result.shares["clip_frac"][0] == clipped
 
 
 def test_advantages_that_are_not_scaled(model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout) -> None:

@@ -1,12 +1,13 @@
 import math
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_rl.core import Reduction, aggregate, loss_weights, masked_mean, masked_sum
+from llm_rl.core import Reduction, aggregate, aggregate_loss, loss_weights, masked_mean, masked_sum
+from tests.llm_rl.helpers.loss_type_steps import LOSS_TYPES
 
 REDUCTIONS = get_args(Reduction)
 VALUES = torch.tensor([[1.0, 2.0, 3.0], [10.0, math.nan, math.inf], [math.nan, 7.0, 7.0]])
@@ -51,14 +52,17 @@ def test_gradient_is_the_weight_and_zero_outside_the_mask(reduction: Reduction) 
     assert torch.equal(values.grad, loss_weights(MASK, reduction))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_nothing_counts(reduction: Reduction) -> None:
-    values = torch.full((2, 3), math.nan, requires_grad=True)
-    total = aggregate(values, torch.zeros(2, 3, dtype=torch.bool), reduction)
+@pytest.mark.parametrize("name", [*REDUCTIONS, *LOSS_TYPES])
+def test_nothing_counts(name: Any) -> None:
+    values, nothing = torch.full((2, 3), math.nan, requires_grad=True), torch.zeros(2, 3, dtype=torch.bool)
+    length = 4 if name == "dr_grpo" else None
+    total = (
+        aggregate(values, nothing, name)
+        if name in REDUCTIONS
+        else aggregate_loss(values, nothing, name, max_length=length)
+    )
     total.backward()
-    assert total.item() == 0
-    assert values.grad is not None
-    assert values.grad.abs().sum() == 0
+    assert total.item() == 0 and values.grad is not None and not values.grad.any()
 
 
 @given(st.integers(0, 2**31), st.sampled_from(REDUCTIONS), st.lists(st.integers(0, 20), max_size=4))

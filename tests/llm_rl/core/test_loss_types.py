@@ -1,4 +1,3 @@
-import math
 from pathlib import Path
 
 import pytest
@@ -9,10 +8,8 @@ from safetensors.torch import load_file
 
 from llm_rl.core import aggregate, aggregate_loss, loss_counts, loss_type_weights
 from tests.helpers.warm_process import run_in_two_processes
+from tests.llm_rl.core.test_aggregate import MASK, VALUES
 from tests.llm_rl.helpers.loss_type_steps import LOSS_TYPES, ROWS, gradients
-
-VALUES = torch.tensor([[1.0, 2.0, 3.0], [10.0, math.nan, math.inf], [math.nan, 7.0, 7.0]])
-MASK = torch.tensor([[True, True, True], [True, False, False], [False, False, False]])
 
 
 def longest(loss_type: str) -> int | None:
@@ -43,16 +40,6 @@ def test_where_it_departs_from_the_reductions() -> None:
     assert aggregate_loss(VALUES, MASK, "dapo") == aggregate(VALUES, MASK, "mean")
     assert aggregate_loss(VALUES, MASK, "grpo").item() == pytest.approx(6)
     assert aggregate(VALUES, MASK, "seq_mean_token_mean").item() == pytest.approx(4)
-
-
-@pytest.mark.parametrize("loss_type", LOSS_TYPES)
-def test_nothing_counts(loss_type: str) -> None:
-    values = torch.full((2, 3), math.nan, requires_grad=True)
-    nothing = torch.zeros(2, 3, dtype=torch.bool)
-    loss = aggregate_loss(values, nothing, loss_type, max_length=longest(loss_type))  # type: ignore[arg-type]
-    loss.backward()
-    assert loss.item() == 0
-    assert values.grad is not None and (values.grad == 0).all()
 
 
 @given(st.integers(0, 2**31), st.sampled_from(LOSS_TYPES), st.lists(st.integers(0, 6), max_size=4))

@@ -16,68 +16,29 @@ from llm_rl.training.sharding import save_shards, units
 from tests.helpers.warm_process import run_in_two_processes
 from tests.llm_rl.helpers.runs import assert_steps_of_one, record, tensors, told
 from tests.llm_rl.helpers.tiny_grpo import new_model, untimed
+from tests.llm_rl.training.test_two_processes import ALONE, FEW, HALF, QUARTER
 
 SCRIPT = Path(__file__).parents[1] / "helpers" / "runs.py"
 COMMON: dict[str, Any] = {"max_grad_norm": 0.0, "max_steps": 2, "learning_rate": 2e-3}
 GRPO, DPO = ({"kind": kind, **COMMON, "evaluate": True} for kind in ("grpo", "dpo"))
-HALVES = {"shard": True, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+HALVES, QUARTERS = {"shard": True, **HALF}, {"shard": True, **QUARTER}
+ONE_PASS = {"shard": True, "per_device_train_batch_size": 8}
+PPO = {"kind": "ppo", **COMMON, "num_ppo_epochs": 2, "kl_weight": 0.1, "gamma": 0.9, "bootstrap_cut_off": True}
+RARO = {"kind": "raro", **COMMON, "kl_weight": 0.1, "critic_generations": 2, "max_tokens_per_batch": 57}
+TURNS = {**GRPO, "max_turns": 3, "loss_type": "dapo", "max_grad_norm": 0.05}
 RUNS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
-    "grpo": (
-        {**GRPO, "num_iterations": 2, "kl_weight": 0.1},
-        {"per_device_train_batch_size": 16},
-        HALVES,
-    ),
-    "grpo_tied": (
-        {**GRPO, "tied": True, "optim": "adamw_torch"},
-        {"per_device_train_batch_size": 16},
-        HALVES,
-    ),
-    "grpo_turns": (
-        {**GRPO, "max_turns": 3, "loss_type": "dapo", "max_grad_norm": 0.05},
-        {"per_device_train_batch_size": 16},
-        {**HALVES, "gradient_checkpointing": True},
-    ),
-    "grpo_lora": (
-        {**GRPO, "lora": 2, "kl_weight": 0.5},
-        {"per_device_train_batch_size": 16},
-        HALVES,
-    ),
-    "ppo": (
-        {
-            "kind": "ppo",
-            **COMMON,
-            "num_ppo_epochs": 2,
-            "kl_weight": 0.1,
-            "gamma": 0.9,
-            "max_grad_norm": 0.05,
-            "bootstrap_cut_off": True,
-        },
-        {"per_device_train_batch_size": 8},
-        {**HALVES, "per_device_train_batch_size": 2},
-    ),
-    "dpo": (
-        DPO,
-        {"per_device_train_batch_size": 8},
-        {**HALVES, "per_device_train_batch_size": 2},
-    ),
-    "dpo_lora": (
-        {**DPO, "lora": 2},
-        {"per_device_train_batch_size": 8},
-        {**HALVES, "per_device_train_batch_size": 2},
-    ),
-    "vapor": (
-        {"kind": "vapor", **COMMON, "kl_weight": 0.1, "pref_loss_weight": 0.4},
-        {"per_device_train_batch_size": 16},
-        {"shard": True, "per_device_train_batch_size": 8},
-    ),
-    "raro": (
-        {"kind": "raro", **COMMON, "kl_weight": 0.1, "critic_generations": 2, "max_tokens_per_batch": 57},
-        {"per_device_train_batch_size": 16},
-        {"shard": True, "per_device_train_batch_size": 8},
-    ),
+    "grpo": ({**GRPO, "num_iterations": 2, "kl_weight": 0.1}, ALONE, HALVES),
+    "grpo_tied": ({**GRPO, "tied": True, "optim": "adamw_torch"}, ALONE, HALVES),
+    "grpo_turns": (TURNS, ALONE, {**HALVES, "gradient_checkpointing": True}),
+    "grpo_lora": ({**GRPO, "lora": 2, "kl_weight": 0.5}, ALONE, HALVES),
+    "ppo": ({**PPO, "max_grad_norm": 0.05}, FEW, QUARTERS),
+    "dpo": (DPO, FEW, QUARTERS),
+    "dpo_lora": ({**DPO, "lora": 2}, FEW, QUARTERS),
+    "vapor": ({"kind": "vapor", **COMMON, "kl_weight": 0.1, "pref_loss_weight": 0.4}, ALONE, ONE_PASS),
+    "raro": (RARO, ALONE, ONE_PASS),
 }
 """Of each run what it does, what one process takes of it, and what each of two."""
-SAVING = {"max_steps": 4, "save_strategy": "steps", "save_steps": 1}
+SAVING = {"max_steps": 3, "save_strategy": "steps", "save_steps": 1}
 SAVED: dict[str, dict[str, Any]] = {
     "sampled": {**GRPO, **HALVES, **SAVING, "own": True, "num_iterations": 2},
     **{
@@ -112,7 +73,7 @@ def test_two_processes_with_a_share_each_take_the_steps_of_one(two: Path, tmp_pa
 @pytest.mark.slow
 def test_tokens_are_drawn_from_the_policy_that_is_trained(two: Path) -> None:
     """The log-probabilities of generation, pass by pass with a cache, are those of one pass over the completions."""
-    fresh = [line["engine_logp_diff_max"] for line in told(two / "sampled")["logs"][:4:2]]
+    fresh = [line["engine_logp_diff_max"] for line in told(two / "sampled")["logs"][:3:2]]
     assert len(fresh) == 2 and max(fresh) < 1e-5
     first, second = tensors(two / "sampled"), tensors(two / "sampled", 1)
     assert all(torch.equal(second[name], value) for name, value in first.items())
@@ -132,7 +93,7 @@ def test_a_resumed_run_equals_one_left_alone_bit_for_bit(two: Path, name: str) -
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sampled", "grpo_tied_saved"])
 def test_a_checkpoint_holds_the_whole_model_too(two: Path, name: str) -> None:
-    model = AutoModelForCausalLM.from_pretrained(two / name / "checkpoint-4", dtype=torch.float64)
+    model = AutoModelForCausalLM.from_pretrained(two / name / "checkpoint-3", dtype=torch.float64)
     ends = tensors(two / name)
     assert model.config.architectures == ["LlamaForCausalLM"]
     assert all(torch.equal(weight, ends[f"end.{name}"]) for name, weight in model.named_parameters())

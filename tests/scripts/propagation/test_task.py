@@ -8,16 +8,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
+from dllm_rl.batch_check import check_batch
 from dllm_rl.decoding import evaluate
-from dllm_rl.decoding.rollouts import Rollout, rollout
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.policy import PolicyConfig
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
-from dllm_rl.training.arguments import UnmaskArguments
-from dllm_rl.training.trainer import UnmaskTrainer
-from llm_rl.training.storage import load_record, save_record
 from scripts.propagation.task import Automaton, Trace, TraceTask, draw_traces
 from scripts.shared.tiny_llada import tiny_llada
 
@@ -144,46 +139,17 @@ def test_all_traces_of_a_length_can_be_drawn_and_no_more() -> None:
     assert len({trace.solution for trace in found}) == 20
 
 
-def weights(model: torch.nn.Module) -> dict[str, Tensor]:
-    return {name: value.clone() for name, value in model.state_dict().items()}
-
-
 COMMON = {
     "per_device_train_batch_size": 4,
     "learning_rate": 1e-3,
     "report_to": "none",
     "use_cpu": True,
     "disable_tqdm": True,
-    "save_steps": 1,
 }
 
 
-def unmask_trainer(folder: Path, model: LladaForMaskedLM, steps: int) -> UnmaskTrainer:
-    args = UnmaskArguments(
-        str(folder), num_generations=2, tokens_per_step=2, f_form="log", policy_weight=0.0, max_steps=steps, **COMMON
-    )
-    return UnmaskTrainer(model, args, traces_of(8), TASK)
-
-
-def test_unmask_trainer_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(tmp_path: Path) -> None:
-    whole = small_model(0)
-    unmask_trainer(tmp_path / "whole", whole, 4).train()
-    assert not torch.equal(
-        weights(whole)["model.transformer.wte.weight"], weights(small_model(0))["model.transformer.wte.weight"]
-    )
-    again = small_model(1)
-    trainer = unmask_trainer(tmp_path / "whole", again, 4)
-    trainer.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-2"))
-    assert all(torch.equal(value, weights(again)[name]) for name, value in weights(whole).items())
-
-
-def test_a_rollout_of_the_task_is_kept_and_read_by_its_record_classes(tmp_path: Path) -> None:
-    record = rollout(small_model(0), TASK.batch(traces_of(3)), num_generations=2)
-    save_record(record, tmp_path / "rollout")
-    back = load_record(tmp_path / "rollout", (Rollout, PolicyConfig, *TASK.record_classes))
-    assert torch.equal(back.responses, record.responses)
-    assert torch.equal(back.problems.answers, record.problems.answers)
-    assert torch.equal(back.definite, record.definite)
+def test_the_batch_is_one_that_trainers_take_and_keep() -> None:
+    check_batch(TASK.batch(traces_of(5)), task=TASK, model=small_model(0))
 
 
 @pytest.mark.parametrize("ce_on", ["masked", "definite"])

@@ -9,9 +9,6 @@ from torch import nn
 
 from dllm_rl import Decoding
 from scripts.sudoku.looks import Looks, decoded
-from scripts.sudoku.solving import PuzzleArguments, boards_of
-from sudoku_env import generate
-from sudoku_env.split import in_split
 from tests.helpers.warm_process import finished
 
 ROOT = Path(__file__).parents[3]
@@ -43,18 +40,6 @@ def test_more_looks_solve_no_fewer_puzzles(tmp_path: Path) -> None:
     assert (table["solved"].diff()[1::2] >= 0).all() and (table["passes"].diff()[1::2] >= 0).all()
     for first in (0, 4):  # the first look is the board as it is
         assert table["solved"][first] == table["solved"][first + 2]
-
-
-def test_puzzles_of_a_file_are_those_of_the_test_split_with_one_solution(tmp_path: Path) -> None:
-    pool = generate(12, size=9, clues=(28, 32), rule=None, seed=3)
-    two = pool.boards[0].copy()
-    two[:40] = 0
-    lines = ["".join(map(str, board)).replace("0", ".") for board in [two, *pool.boards]]
-    (tmp_path / "some.txt").write_text("\n".join(lines) + "\n")
-    expected = pool.boards[in_split(pool.solutions, "test")]
-    assert 0 < len(expected) < 12
-    boards = boards_of(PuzzleArguments(drawn=0, data=str(tmp_path / "some.txt"), puzzles=0))
-    assert np.array_equal(boards, expected)
 
 
 def test_a_board_is_looked_at_until_an_answer_is_consistent(monkeypatch: pytest.MonkeyPatch) -> None:

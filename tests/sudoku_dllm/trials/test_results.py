@@ -37,7 +37,6 @@ def test_arms_are_paired_by_problem_and_by_the_seeds_that_both_have(folder: Path
     assert gap.puzzles[1] - gap.mean == pytest.approx(1.96 * np.std([0, 1, 0.5, 0], ddof=1) / 2, rel=1e-3)
     assert found.best("solved") == "new" and Results(Records(folder), ["base"], within="six").best("solved") == "base"
     assert found.seeds("base") == [7] and found.rate("base", "solved").seeds is None
-    assert found.difference("base", "base", "solved", "blanks").mean == 1 / 4 - 3
     # Pooled: 3 and 2 solved of 12 blanks.
     assert found.rate("new", ("solved", "blanks")).per_seed == pytest.approx((3 / 12, 2 / 12))
     assert found.mean("old", "cost", "seconds") == 2.5

@@ -173,6 +173,10 @@ def test_interval_of_passes_needed_against_an_independent_bootstrap() -> None:
     drawn = []
     for _ in range(2000):
         rows = rng.integers(0, 80, 80)
-        drawn.append(fewest_passes(model.points(rows), float(reference[:, rows].mean())))
+        drawn.append(
+            fewest_passes(
+                Sweep(model.passes[:, rows], model.solved[:, rows]).points(), float(reference[:, rows].mean())
+            )
+        )
     np.testing.assert_allclose(found.puzzles, np.quantile(drawn, [0.025, 0.975]), atol=0.15)
     assert found == passes_needed([model], reference)
