@@ -20,14 +20,9 @@ def refuse_idle_offloading(args: RolloutArguments, engine: GenerationEngine | No
     """Raises `ValueError` where nothing could leave the device, or the engine needs what would leave."""
     own = engine is None or isinstance(engine, TransformersEngine)
     needed = "while the policy itself samples; pass an engine with weights of its own, such as ServerEngine"
-    on_card = args.device.type != "cpu"
-    refuse_idle(
-        args,
-        [
-            ("offload_optimizer offload_model", on_card, "on a processor, whose memory is the host's; train on a card"),
-            ("offload_model", not own, needed),
-        ],
-    )
+    host = "on a processor, whose memory is the host's; train on a card"
+    both = "offload_optimizer offload_model"
+    refuse_idle(args, [(both, args.device.type != "cpu", host), ("offload_model", not own, needed)])
 
 
 def moments_and_gradients(optimizer: Optimizer | None, gradients: Iterable[Tensor | None]) -> list[Tensor]:
@@ -45,13 +40,11 @@ def on_host(tensors: Iterable[Tensor], device: torch.device) -> Iterator[None]:
         device: The device, whose memory is let go for other processes too.
     """
     gone = [*{id(tensor): tensor for tensor in tensors if tensor.device.type == device.type}.values()]
-    if not gone:
-        yield
-        return
     homes = [tensor.device for tensor in gone]
     _lay(gone, [torch.device("cpu")] * len(gone), pinned=device.type == "cuda")
     try:
-        torch.get_device_module(device).empty_cache()
+        if gone:
+            torch.get_device_module(device).empty_cache()
         yield
     finally:
         _lay(gone, homes)
