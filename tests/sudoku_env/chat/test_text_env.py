@@ -12,7 +12,7 @@ from sudoku_env import SudokuText, generate, parse_puzzle, text_rows
 from sudoku_env.board import is_solved, to_string
 from sudoku_env.chat.game import hint_grade
 from sudoku_env.chat.moves import Move, read_move
-from sudoku_env.envs.rendering import DEDUCED, DEFINITE, GUESSED, WRONG, WRONG_INK
+from sudoku_env.envs import rendering
 from sudoku_env.errors import BoardError, SudokuError
 from sudoku_env.explanation import explain
 
@@ -273,8 +273,9 @@ def test_pictures_of_the_board_stand_in_for_its_text_and_do_not_tell_right_from_
             told, shown = env.messages[-1]["content"][1]["text"], env.messages[-1]["content"][0]["image"]
             assert "\n" not in told and reply.startswith(f"{told}\n\n") and (np.array(shown) == env.render()).all()
             seen |= {tuple(pixel) for pixel in env.render().reshape(-1, 3).tolist()}
-    assert ImageColor.getrgb(DEDUCED) in seen
-    assert not seen & {*map(ImageColor.getrgb, (WRONG, WRONG_INK, GUESSED, DEFINITE))}
+    told = rendering.WRONG, rendering.WRONG_INK, rendering.GUESSED, rendering.DEFINITE
+    assert ImageColor.getrgb(rendering.DEDUCED) in seen
+    assert not seen & {*map(ImageColor.getrgb, told)}
     first, rows = env.messages[0]["content"], text_rows(1, size=4, picture=True)
     assert parse_puzzle(text) is not None and "row a line" not in first[1]["text"] and first[0]["type"] == "image"
     env.reset(options={"puzzle": rows[0]["puzzle"]})
