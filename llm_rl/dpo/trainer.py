@@ -10,6 +10,7 @@ from llm_rl.core import MetricAccumulator, dpo_loss, masked_sum
 from llm_rl.dpo.arguments import DPOArguments
 from llm_rl.dpo.pairs import PairBatch, PairDataset
 from llm_rl.rollout.data import RolloutBatch
+from llm_rl.rollout.pictures import refuse_pictures
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, deal_out
 from llm_rl.rollout.symptoms import warn_of_text_prompts
 from llm_rl.training.buffered import BufferedTrainer
@@ -57,6 +58,7 @@ class DPOTrainer(BufferedTrainer):
         callbacks: list[Any] | None = None,
         optimizers: tuple[Any, Any] = (None, None),
     ) -> None:
+        refuse_pictures(processing_class, type(self).__name__)
         room = getattr(causal_model(model).config.get_text_config(), "max_position_embeddings", None)
         template: Any = args.chat_template_kwargs or {}
         self._encoding = processing_class, template, room

@@ -66,6 +66,7 @@ class GRPOTrainer(EpisodeTrainer):
     args: GRPOArguments
     shards = True
     leaves_out_unscored = True
+    takes_pictures = True
 
     def __init__(self, *args: Any, extensions: Sequence[Extension] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

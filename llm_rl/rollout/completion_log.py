@@ -11,6 +11,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from llm_rl.rollout.data import Sample
 from llm_rl.training.callbacks import append_json_line, write_json_lines
+from llm_rl.training.identity import fingerprint
 
 WIDTHS = {"prompt": 32, "completion": 60}
 """Characters that the table shows of a text: the end of a prompt, the beginning of a completion."""
@@ -103,7 +104,7 @@ def completion_records(
     return [
         {
             "step": step,
-            "prompt": sample.row["prompt"],
+            "prompt": _without_pixels(sample.row["prompt"]),
             "completion": completion,
             **{name: _number(score) for name, score in zip(names, sample.scores, strict=True)},
             "reward": _number(reward),
@@ -111,6 +112,14 @@ def completion_records(
         }
         for index, (sample, completion, reward) in enumerate(zip(samples, completions, rewards, strict=True))
     ]
+
+
+def _without_pixels(prompt: Any) -> Any:
+    """A prompt as JSON can hold it: in place of a picture stands a text that other pictures do not have."""
+    if isinstance(prompt, dict):
+        image = {"image": f"<picture {fingerprint([prompt['image']])}>"} if prompt.get("type") == "image" else {}
+        return {**{name: _without_pixels(value) for name, value in prompt.items() if name not in image}, **image}
+    return [_without_pixels(value) for value in prompt] if isinstance(prompt, list) else prompt
 
 
 def _number(value: float) -> float | None:
@@ -133,6 +142,8 @@ def _cell(name: str, value: Any) -> str:
         return f"{value:.3g}"
     if not isinstance(value, str):
         value = value[-1].get("content") if isinstance(value, list) and value else value
+    if isinstance(value, list):  # of parts
+        value = " ".join(str(part.get("text", part.get("image"))) for part in value)
     text = " ".join(str(value).split())
     width = WIDTHS.get(name, 20)
     if len(text) <= width:

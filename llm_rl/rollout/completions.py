@@ -8,6 +8,7 @@ from tqdm import tqdm
 from llm_rl.core import MetricAccumulator
 from llm_rl.rollout.data import Sample, check_row, encode_prompt
 from llm_rl.rollout.generation import Completion, GenerationEngine, SamplingParams, cut_at_eos
+from llm_rl.rollout.pictures import check_takes, tokenizer_of
 
 
 def sampling_params(causal: Any, tokenizer: Any, max_new_tokens: int, temperature: float) -> SamplingParams:
@@ -16,6 +17,7 @@ def sampling_params(causal: Any, tokenizer: Any, max_new_tokens: int, temperatur
     Raises:
         ValueError: There is no end token.
     """
+    tokenizer = tokenizer_of(tokenizer)
     configured = getattr(getattr(causal, "generation_config", None), "eos_token_id", None)
     ends = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])} - {None}
     if not ends:
@@ -96,9 +98,11 @@ def prompt_ids(
     """The tokens of a row's prompt; arguments as in `sample_completions`.
 
     Raises:
-        ValueError: There is no prompt, or it leaves no room for the longest completion.
+        ValueError: There is no prompt, it leaves no room for the longest completion, or the model does not take its
+            pictures.
     """
     ids = encode_prompt(check_row(row)["prompt"], tokenizer, chat_template_kwargs)
+    check_takes(causal, ids)
     room = getattr(causal.config.get_text_config(), "max_position_embeddings", None)
     if room is not None and len(ids) + params.max_new_tokens > room:
         raise ValueError(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset
 
+from llm_rl.rollout.pictures import PicturedPrompt, Pictures, reads_pictures, tokenizer_of
 from llm_rl.rollout.shared_prompts import group_by_prompt
 
 
@@ -18,7 +19,7 @@ class Sample:
 
     Attributes:
         row: The row of the data set; `row["prompt"]` is a text or a list of messages.
-        prompt_ids: Tokens of the prompt.
+        prompt_ids: Tokens of the prompt, a `PicturedPrompt` where it shows pictures.
         completion_ids: Sampled tokens up to and including the first end token; of a whole conversation also what stands
             between the model's turns.
         truncated: Whether there is no end token.
@@ -90,25 +91,37 @@ def encode_prompt(prompt: Any, processing_class: Any, chat_template_kwargs: Mapp
 
     Args:
         prompt: A text, or messages `{"role": …, "content": …}`.
-        processing_class: A tokenizer of transformers.
+        processing_class: A tokenizer of transformers, or a processor, which reads pictures in messages too.
         chat_template_kwargs: Passed to the template.
+
+    Returns:
+        The tokens; of a processor's messages a `PicturedPrompt`.
 
     Raises:
         ValueError: The prompt is neither, has no token or two begin tokens in front, or one of the reasons of
-            `text_messages`; or the template leaves its system message out.
+            `text_messages` or, with a processor, `parts_of`; or the template leaves its system message out.
     """
+    tokenizer, tensors = tokenizer_of(processing_class), {}
     if isinstance(prompt, str):
-        ids = list(processing_class(prompt)["input_ids"])
-        if len(ids) > 1 and ids[-1] == processing_class.eos_token_id:
-            own = list(processing_class(prompt, add_special_tokens=False)["input_ids"])
+        ids = list(tokenizer(prompt)["input_ids"])
+        if len(ids) > 1 and ids[-1] == tokenizer.eos_token_id:
+            own = list(tokenizer(prompt, add_special_tokens=False)["input_ids"])
             ids = ids[:-1] if ids[-1 - len(own) : -1] == own else ids
     elif is_conversation(prompt):
-        messages = text_messages(prompt)
-        ids = list(_through_template(messages, processing_class, chat_template_kwargs))
+        if reads_pictures(processing_class):
+            messages = parts_of(prompt)
+            given = {"return_dict": True, "return_tensors": "pt", **chat_template_kwargs}
+            made = _through_template(messages, processing_class, given)
+            ids = made["input_ids"][0].tolist()
+            tensors = {name: value for name, value in made.items() if name not in ("input_ids", "attention_mask")}
+        else:
+            messages = text_messages(prompt)
+            ids = list(_through_template(messages, processing_class, chat_template_kwargs))
         first, *others = messages
         if first["role"] == "system" and (text := first.get("content")):
             # What a template writes shows where it is written twice.
-            chats = (messages, [{**first, "content": f"{text} {text}"}, *others])
+            doubled = f"{text} {text}" if isinstance(text, str) else [*text, *text]
+            chats = (messages, [{**first, "content": doubled}, *others])
             once, twice = (_through_template(each, processing_class, chat_template_kwargs, False) for each in chats)
             if once == twice:
                 raise ValueError(
@@ -119,13 +132,14 @@ def encode_prompt(prompt: Any, processing_class: Any, chat_template_kwargs: Mapp
         raise ValueError(f"prompt is {prompt!r}; it must be a text or a list of messages with 'role' and 'content'")
     if not ids:
         raise ValueError(f"prompt {prompt!r} has no token; a completion needs at least one before it")
-    begin = getattr(processing_class, "bos_token_id", None)
+    begin = getattr(tokenizer, "bos_token_id", None)
     if begin is not None and ids[:2] == [begin, begin]:
         raise ValueError(
             f"prompt {str(prompt)[:80]!r} has two begin tokens in front, as tokenizer or chat template puts one there "
-            f"already; pass it without its {processing_class.bos_token!r}, or a rendered chat as its messages"
+            f"already; pass it without its {tokenizer.bos_token!r}, or a rendered chat as its messages"
         )
-    return [int(token) for token in ids]
+    ids = [int(token) for token in ids]
+    return PicturedPrompt(ids, tensors) if tensors else ids
 
 
 def _through_template(
@@ -137,8 +151,7 @@ def _through_template(
         add_generation_prompt=not goes_on,
         continue_final_message=goes_on,
         tokenize=tokenize,
-        return_dict=False,
-        **chat_template_kwargs,
+        **{"return_dict": False, **chat_template_kwargs},
     )
 
 
@@ -158,9 +171,32 @@ def text_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
         if not isinstance(content, str) and (content is not None or not message.get("tool_calls")):
             raise ValueError(
                 f"the content of a message is {str(content)[:200]}, which is no text; give a text, or a list of parts "
-                '{"type": "text", "text": …}: images and the like are not supported'
+                '{"type": "text", "text": …}: images and the like are not supported; '
+                "GRPOTrainer and supervised_trainer take images with the model's AutoProcessor as processing_class"
             )
         made.append(dict(message) if content is None else {**message, "content": content})
+    return made
+
+
+def parts_of(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Messages whose contents are lists of parts, as the chat templates of processors take them.
+
+    Raises:
+        ValueError: A part is neither a text nor a picture.
+    """
+    made = []
+    for message in messages:
+        content = message.get("content")
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        for part in parts if isinstance(parts, (list, tuple)) else [content]:
+            kind = part.get("type") if isinstance(part, Mapping) else None
+            held = part.get(kind) if kind in ("text", "image") else None
+            if held is None or (kind == "text" and not isinstance(held, str)):
+                raise ValueError(
+                    f'the content of a message has {str(part)[:200]}; give a text, or parts {{"type": "text", "text": …'
+                    '} and {"type": "image", "image": PIL.Image}'
+                )
+        made.append({**message, "content": list(parts)})
     return made
 
 
@@ -182,7 +218,7 @@ def is_conversation(prompt: Any) -> bool:
 
 def decode_completion(sample: Sample, processing_class: Any) -> Any:
     """The completion as reward functions see it: a text, or one assistant message in a list; no special tokens."""
-    text = processing_class.decode(sample.completion_ids, skip_special_tokens=True)
+    text = tokenizer_of(processing_class).decode(sample.completion_ids, skip_special_tokens=True)
     return [{"role": "assistant", "content": text}] if is_conversation(sample.row["prompt"]) else text
 
 
@@ -210,6 +246,7 @@ class RolloutBatch:
             they are read and not trained on. None: there are none.
         sequences: int64 scalar, rows that count in the whole optimizer step, over micro-batches and processes.
         tokens: int64 scalar, tokens that count in the whole optimizer step.
+        pictures: What a processor returned beside the tokens of the prompts; None: nothing.
     """
 
     prompt_ids: Tensor
@@ -227,6 +264,7 @@ class RolloutBatch:
     given_mask: Tensor | None = None
     sequences: Tensor | None = None
     tokens: Tensor | None = None
+    pictures: Pictures | None = None
 
     @classmethod
     def collate(cls, samples: Sequence[Sample], pad_id: int, *, device: torch.device | str = "cpu") -> Self:
@@ -238,12 +276,12 @@ class RolloutBatch:
         truncated = torch.tensor([sample.truncated for sample in samples])
         given = [sample.engine_logprobs for sample in samples if sample.engine_logprobs is not None]
         batch = cls(prompt_ids, prompt_mask, completion_ids, completion_mask, truncated, loss_mask=sampled)
-        batch.given_mask = given_mask
+        batch.given_mask, batch.pictures = given_mask, Pictures.of([sample.prompt_ids for sample in samples])
         if len(given) == len(samples):
             batch.sampling_per_token_logps = pad(given, 0.0, "right")[0]
         if torch.device(device).type != "cpu":
             for name, column in vars(batch).items():  # for copies of pinned memory the host need not wait
-                if column is not None:
+                if isinstance(column, Tensor):
                     setattr(batch, name, column.pin_memory().to(device, non_blocking=True))
         return batch
 

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, SuppressTokensLogitsProcessor
 
 from llm_rl.core import selective_log_softmax
 from llm_rl.rollout.data import pad
+from llm_rl.rollout.pictures import Pictures
 from llm_rl.rollout.shared_prompts import prompt_cache, shares_prompts
 
 
@@ -55,7 +56,10 @@ class GenerationEngine(Protocol):
         """
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
-        """One completion for each list of ids, in order; a prompt that occurs several times gets several."""
+        """One completion for each list of ids, in order; a prompt that occurs several times gets several.
+
+        An engine with the attribute `takes_pictures`, True, may get prompts that are `PicturedPrompt`.
+        """
 
 
 def cut_at_eos(completion: Completion, eos_token_ids: Sequence[int]) -> tuple[Completion, bool]:
@@ -71,7 +75,8 @@ class TransformersEngine:
     """`model.generate` on batches that are padded on the left; transformers' global generator draws.
 
     The model's own generation settings (top_k, penalties, …) are not used, for they would make the distribution that is
-    sampled from another than the one that is trained.
+    sampled from another than the one that is trained. Only beside pictures their own token is never sampled, for which
+    the model would ask for one more picture.
 
     Args:
         batch_size: Sequences at a time. None: all.
@@ -82,6 +87,8 @@ class TransformersEngine:
     Raises:
         ValueError: The size is below 1.
     """
+
+    takes_pictures = True
 
     def __init__(
         self,
@@ -111,6 +118,7 @@ class TransformersEngine:
 
         Raises:
             RuntimeError: `load_weights` was not called.
+            ValueError: Prompts with pictures are to be shared.
         """
         if self._model is None:
             raise RuntimeError("the engine has no weights; call load_weights(model) before generate")
@@ -139,8 +147,14 @@ class TransformersEngine:
     def _generate_part(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
         ids, mask = (tensor.to(self._model.device) for tensor in pad(prompts, params.pad_token_id, "left"))
         recorder = _LogprobRecorder(params.temperature)
-        cache = prompt_cache(self._model, ids, mask) if self._shares else None
-        processors = LogitsProcessorList([recorder])
+        pictures, processors = Pictures.of(prompts), LogitsProcessorList([recorder])
+        if pictures is None:
+            cache, seen = prompt_cache(self._model, ids, mask) if self._shares else None, {}
+        elif self._shares and self.share_prompts:
+            raise ValueError("share_prompts=True keeps no pictures apart; leave it out where prompts have them")
+        else:
+            cache, seen = None, pictures.inputs(self._model, mask)
+            processors.append(SuppressTokensLogitsProcessor([self._model.config.image_token_id], self._model.device))
         if self.generator is not None and not params.greedy:
             processors.append(_GumbelNoise(params.temperature, self.generator))
         output: Tensor = self._model.generate(
@@ -148,6 +162,7 @@ class TransformersEngine:
             attention_mask=mask.long(),
             logits_processor=processors,
             synced_gpus=False,
+            **seen,
             **({} if cache is None else {"past_key_values": cache}),
         )
         sampled = output[:, ids.shape[1] :]

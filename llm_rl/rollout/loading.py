@@ -6,7 +6,9 @@ from typing import Any, TypeVar
 
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
+
+from llm_rl.rollout.pictures import reads_pictures
 
 Row = TypeVar("Row")
 
@@ -16,7 +18,8 @@ def load_policy(model: nn.Module | str, processing_class: Any) -> tuple[nn.Modul
 
     Args:
         model: The model or where it is.
-        processing_class: The tokenizer. None: that of the folder or name.
+        processing_class: The tokenizer, or the processor of a model that sees pictures. None: the tokenizer of the
+            folder or name.
 
     Raises:
         ValueError: There is neither a tokenizer nor a folder or name to load it from.
@@ -24,7 +27,8 @@ def load_policy(model: nn.Module | str, processing_class: Any) -> tuple[nn.Modul
     """
     if isinstance(model, str):
         tokenizer = AutoTokenizer.from_pretrained(model) if processing_class is None else processing_class
-        return AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32), tokenizer
+        kind = AutoModelForImageTextToText if reads_pictures(tokenizer) else AutoModelForCausalLM
+        return kind.from_pretrained(model, dtype=torch.float32), tokenizer
     if processing_class is None:
         raise ValueError("processing_class is None; pass the tokenizer, or the model as a folder or name that has one")
     return model, processing_class

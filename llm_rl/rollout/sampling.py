@@ -11,6 +11,7 @@ from llm_rl.rollout.completions import sample_completions, sampling_params
 from llm_rl.rollout.data import Sample, decode_completion
 from llm_rl.rollout.generation import GenerationEngine, TransformersEngine
 from llm_rl.rollout.loading import as_rows, load_policy
+from llm_rl.rollout.pictures import blind_engine, refuse_pictures
 from llm_rl.rollout.rewards import RewardFunctions, RewardFunctionsGiven
 from llm_rl.rollout.scoring import causal_model
 
@@ -50,7 +51,8 @@ def sample_and_score(
         model: A causal language model of transformers, PEFT's wrapper of one, or a folder or name on the hub.
         rows: Rows with a "prompt" (text or messages) and any other columns, as `RolloutTrainer` takes them.
         reward_funcs: Reward functions, as `llm_rl.rollout.rewards` documents them; there is no `trainer_state`.
-        processing_class: The tokenizer. None: that of `model`, where it is a folder or name.
+        processing_class: The tokenizer, or a processor, which reads pictures too. None: the tokenizer of `model`, where
+            it is a folder or name.
         num_generations: Completions of each row, ≥ 1.
         max_completion_length: Longest completion in tokens.
         temperature: Temperature of sampling.
@@ -64,7 +66,8 @@ def sample_and_score(
         The completions and their rewards.
 
     Raises:
-        ValueError: There are no rows, or one cannot be used; the tokenizer has no end token.
+        ValueError: There are no rows, or one cannot be used; the tokenizer has no end token; the engine cannot take the
+            pictures of a processor.
         RewardError: A reward function failed.
     """
     rows = as_rows(rows)
@@ -73,6 +76,7 @@ def sample_and_score(
     if num_generations < 1:
         raise ValueError(f"num_generations is {num_generations}; it must be 1 or greater")
     model, tokenizer = load_policy(model, processing_class)
+    refuse_pictures(tokenizer, *blind_engine(engine))
     causal, rewards = causal_model(model), RewardFunctions(reward_funcs, reward_weights, leave_out=True)
     params = replace(sampling_params(causal, tokenizer, max_completion_length, temperature), greedy=greedy)
     engine = TransformersEngine(share_prompts=None) if engine is None else engine

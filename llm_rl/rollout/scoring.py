@@ -1,7 +1,6 @@
 """What trainers ask of a causal language model: log-probabilities of sampled tokens, and its frozen reference."""
 
 import copy
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
@@ -20,7 +19,8 @@ from llm_rl.core import (
 from llm_rl.rollout.arguments import AdapterReference
 from llm_rl.rollout.data import RolloutBatch
 from llm_rl.rollout.packing import check_packing, packed_outputs
-from llm_rl.rollout.shared_prompts import positions, prompt_cache, shares_prompts
+from llm_rl.rollout.pictures import beside_tokens
+from llm_rl.rollout.shared_prompts import prompt_cache, shares_prompts
 from llm_rl.training.modes import evaluation_mode
 from llm_rl.training.passes import Shards, in_pass
 from llm_rl.training.sharding import is_dealt, share, share_of
@@ -72,7 +72,6 @@ class PolicyScorer:
         self.share_prompts = shares_prompts(causal, share_prompts)
         if padding_free:
             check_packing(causal)
-        self._takes_positions = "position_ids" in inspect.signature(causal.forward).parameters
         self.plain_head = self._is_plain(causal)
 
     @staticmethod
@@ -113,12 +112,11 @@ class PolicyScorer:
         keep = batch.completion_ids.shape[1]
         ids = torch.cat([batch.prompt_ids, batch.completion_ids], 1)  # (B, P + T)
         mask = torch.cat([batch.prompt_mask, batch.completion_mask], 1).long()
-        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
-        if self._takes_positions:
-            inputs["position_ids"] = positions(mask)
         predicting = slice(-keep - 1, -1)
         if self.padding_free:
             return self._packed_features(causal, ids, mask.bool(), predicting)
+        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
+        inputs |= beside_tokens(causal, mask.bool(), batch.pictures)
         shared = (batch.prompt_ids, batch.prompt_mask, batch.prompt_groups) if self.share_prompts else None
         cache = prompt_cache(causal, *shared) if shared else None
         if cache is not None:

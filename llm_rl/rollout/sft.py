@@ -13,8 +13,8 @@ from torch.utils.data import Dataset
 from transformers import TrainingArguments
 
 from llm_rl.rollout.data import check_row, encode_answer, encode_prompt, pad
+from llm_rl.rollout.pictures import PicturedPrompt, Pictures, beside_tokens, check_takes, reads_pictures, tokenizer_of
 from llm_rl.rollout.scoring import causal_model
-from llm_rl.rollout.shared_prompts import positions
 from llm_rl.rollout.symptoms import warn_of_text_prompts
 from llm_rl.training.checkpoint import ExactTrainer
 
@@ -24,11 +24,12 @@ IGNORED = -100
 class SupervisedDataset(Dataset[dict[str, list[int]]]):
     """Rows as tokens, with labels on the answer alone.
 
-    An item is {"input_ids": prompt, answer and end token, "labels": the same with −100 at the prompt}.
+    An item is {"input_ids": prompt, answer and end token, "labels": the same with −100 at the prompt}. A processor's
+    input ids are a `PicturedPrompt`, whose pictures are read when the item is taken.
 
     Args:
         rows: Rows with a "prompt" (text or messages) and the answer, a text.
-        tokenizer: Encodes prompts as trainers do (`llm_rl.rollout.data.encode_prompt`).
+        tokenizer: Encodes prompts as trainers do (`llm_rl.rollout.data.encode_prompt`); a processor with pictures.
         column: Name of the column that the answer is in.
 
     Raises:
@@ -38,13 +39,15 @@ class SupervisedDataset(Dataset[dict[str, list[int]]]):
     def __init__(self, rows: Sequence[Mapping[str, Any]], tokenizer: Any, column: str = "chosen") -> None:
         if not len(rows):
             raise ValueError("there are no rows to learn from; pass one at least")
-        if tokenizer.eos_token_id is None:
+        if tokenizer_of(tokenizer).eos_token_id is None:
             raise ValueError("the tokenizer has no end token; set tokenizer.eos_token")
+        self._rows, self._tokenizer = rows, tokenizer
         self.items = [self._encode(row, tokenizer, column) for row in rows]
         warn_of_text_prompts(rows, tokenizer, {})
 
     def _encode(self, row: Mapping[str, Any], tokenizer: Any, column: str) -> dict[str, list[int]]:
         prompt = encode_prompt(check_row(row)["prompt"], tokenizer, {})
+        tokenizer = tokenizer_of(tokenizer)
         answer = row.get(column)
         if not isinstance(answer, str):
             raise ValueError(f"{column!r} of a row is {answer!r}; it must be a text, the answer to its prompt")
@@ -55,7 +58,12 @@ class SupervisedDataset(Dataset[dict[str, list[int]]]):
         return len(self.items)
 
     def __getitem__(self, index: int) -> dict[str, list[int]]:
-        return self.items[index]
+        item = self.items[index]
+        if reads_pictures(self._tokenizer):
+            prompt = encode_prompt(self._rows[index]["prompt"], self._tokenizer, {})
+            if isinstance(prompt, PicturedPrompt):
+                return {**item, "input_ids": PicturedPrompt(item["input_ids"], prompt.tensors)}
+        return item
 
 
 class AnswerCollator:
@@ -64,21 +72,27 @@ class AnswerCollator:
     Args:
         tokenizer: Has the padding token, or else the end token pads; the mask tells.
         model: Whose forward pass takes the batch: {"input_ids", "attention_mask", "labels"}, and "position_ids" and
-            "logits_to_keep" where it knows them. Labels are as long as the logits.
+            "logits_to_keep" where it knows them, and the pictures' tensors. Labels are as long as the logits.
     """
 
     def __init__(self, tokenizer: Any, model: nn.Module) -> None:
+        tokenizer = tokenizer_of(tokenizer)
         self._pad_id = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-        known = inspect.signature(causal_model(model).forward).parameters
-        self._takes_positions, self._keeps = "position_ids" in known, "logits_to_keep" in known
+        self._causal = causal_model(model)
+        self._keeps = "logits_to_keep" in inspect.signature(self._causal.forward).parameters
 
     def __call__(self, items: Sequence[Mapping[str, list[int]]]) -> dict[str, Any]:
-        """The batch of some items of `SupervisedDataset`."""
+        """The batch of some items of `SupervisedDataset`.
+
+        Raises:
+            ValueError: The model does not take the pictures of one.
+        """
+        for item in items:
+            check_takes(self._causal, item["input_ids"])
         ids, mask = pad([item["input_ids"] for item in items], self._pad_id, "left")
         labels, _ = pad([item["labels"] for item in items], IGNORED, "left")
         batch: dict[str, Any] = {"input_ids": ids, "attention_mask": mask.long(), "labels": labels}
-        if self._takes_positions:
-            batch["position_ids"] = positions(mask)
+        batch |= beside_tokens(self._causal, mask, Pictures.of([item["input_ids"] for item in items]))
         if self._keeps:
             # The logits before an answer's first token predict it.
             first = int((labels != IGNORED).int().argmax(1).min())

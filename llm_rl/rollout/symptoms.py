@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from llm_rl.rollout.pictures import tokenizer_of
 from llm_rl.training.processes import is_first
 from llm_rl.training.symptoms import Symptom, everywhere
 
@@ -33,7 +34,7 @@ def warn_of_text_prompts(rows: Sequence[Mapping[str, Any]], tokenizer: Any, temp
         tokenizer: The tokenizer.
         template: Arguments of the chat template.
     """
-    prompt = rows[0]["prompt"]
+    prompt, tokenizer = rows[0]["prompt"], tokenizer_of(tokenizer)
     if not (isinstance(prompt, str) and getattr(tokenizer, "chat_template", None) and is_first()):
         return
     message = {"role": "user", "content": MARK}

@@ -30,6 +30,7 @@ from llm_rl.rollout.dynamic_sampling import replace_groups
 from llm_rl.rollout.generation import GenerationEngine, SamplingParams, TransformersEngine
 from llm_rl.rollout.loading import as_rows, load_policy
 from llm_rl.rollout.offloading import moments_and_gradients, on_host, refuse_idle_offloading
+from llm_rl.rollout.pictures import Pictures, blind_engine, reads_pictures, refuse_pictures
 from llm_rl.rollout.rewards import RewardFunctions, RewardFunctionsGiven
 from llm_rl.rollout.sampling import keep_scores, score_samples
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, deal_out, reference_kl
@@ -55,7 +56,8 @@ class RolloutTrainer(BufferedTrainer):
         args: The arguments.
         train_dataset: Rows with a "prompt" (text or messages) and any other columns: a list, a `datasets.Dataset`, a
             `pandas.DataFrame`, or anything else with a length and indices. All are looked at before training.
-        processing_class: The tokenizer. None: that of `model`, where it is a folder or name.
+        processing_class: The tokenizer. None: that of `model`, where it is a folder or name. A processor, as of
+            `AutoProcessor`, reads pictures in messages too, for trainers that take them.
         eval_dataset: Rows for `evaluate`.
         ref_model: The reference where `args.kl_weight` > 0. None: the policy as it is at the start, see
             `args.adapter_reference`.
@@ -65,19 +67,21 @@ class RolloutTrainer(BufferedTrainer):
 
     Attributes:
         leaves_out_unscored: Whether a completion that no reward function scores is left out; else it is an error.
+        takes_pictures: Whether prompts may have pictures.
 
     Raises:
         ValueError: The data set is not indexed or a row has no prompt, the tokenizer has no end token, `ref_model`
-            comes without `kl_weight`, what is to be offloaded cannot be, or a way of distribution is asked for that is
-            not supported.
+            comes without `kl_weight`, what is to be offloaded cannot be, a way of distribution is asked for that is not
+            supported, or a processor reads pictures, which the trainer or an option does not take.
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
     args: RolloutArguments
     control: Any
-    record_classes: tuple[type, ...] = (RolloutBatch,)
+    record_classes: tuple[type, ...] = (RolloutBatch, Pictures)
     harmless_arguments = frozenset({"share_prompts", "padding_free", "offload_optimizer", "offload_model"})
     leaves_out_unscored = False
+    takes_pictures = False
 
     def __init__(
         self,
@@ -100,6 +104,10 @@ class RolloutTrainer(BufferedTrainer):
         refuse_without_float64(args.device)
         refuse_idle_offloading(args, engine)
         model, processing_class = load_policy(model, processing_class)
+        options = [name for name in ("share_prompts", "padding_free", "shard") if getattr(args, name)]
+        options += blind_engine(engine) if self.takes_pictures else [type(self).__name__]
+        refuse_pictures(processing_class, *options)
+        sharing = False if reads_pictures(processing_class) else args.sharing_prompts
         super().__init__(
             model,
             args,
@@ -112,7 +120,7 @@ class RolloutTrainer(BufferedTrainer):
         )
         self.model_accepts_loss_kwargs = False
         set_seed(args.seed, device_specific=True)
-        self.engine = TransformersEngine(share_prompts=args.sharing_prompts) if engine is None else engine
+        self.engine = TransformersEngine(share_prompts=sharing) if engine is None else engine
         self.sampling = sampling_params(
             causal_model(self.model), processing_class, args.max_completion_length, args.temperature
         )
@@ -122,7 +130,7 @@ class RolloutTrainer(BufferedTrainer):
         warn_of_text_prompts(train_dataset, processing_class, self._template_arguments)
         self._reward_metrics = self.metrics  # where reward functions log: an evaluation has its own
         self.rewards = RewardFunctions(reward_funcs, args.reward_weights, leave_out=self.leaves_out_unscored)
-        self.scorer = PolicyScorer(self.model, args.temperature, args.sharing_prompts, args.padding_free)
+        self.scorer = PolicyScorer(self.model, args.temperature, sharing, args.padding_free)
         if ref_model is not None and not args.uses_reference:
             raise ValueError(
                 "ref_model is given but kl_weight is 0, so nothing would use it; set kl_weight or leave it out"
@@ -132,7 +140,7 @@ class RolloutTrainer(BufferedTrainer):
                 self.model,
                 args.temperature,
                 ref_model,
-                args.sharing_prompts,
+                sharing,
                 args.adapter_reference,
                 args.padding_free,
             )

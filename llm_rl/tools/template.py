@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from llm_rl.rollout.pictures import refuse_pictures
+
 _ANSWER, _RESULT = "0answer0of0the0model0", "0result{}0of0a0tool0"
 
 TOOL_CHAT_TEMPLATE = r"""
@@ -47,8 +49,9 @@ def check_shows_tools(tokenizer: Any, schemas: Sequence[Mapping[str, Any]], argu
         arguments: Further arguments of the template.
 
     Raises:
-        ValueError: The tokenizer has no template, or what it writes lacks the name of a tool.
+        ValueError: The tokenizer is a processor or has no template, or what it writes lacks the name of a tool.
     """
+    refuse_pictures(tokenizer, "tools")
     remedy = "set processing_class.chat_template = llm_rl.TOOL_CHAT_TEMPLATE, or another one with tools"
     if getattr(tokenizer, "chat_template", None) is None:
         raise ValueError(f"the tokenizer has no chat template, which tools are told by; {remedy}")

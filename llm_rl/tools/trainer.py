@@ -12,6 +12,7 @@ from llm_rl.core import MetricAccumulator
 from llm_rl.rollout.completions import encode_rows
 from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation
 from llm_rl.rollout.generation import SamplingParams
+from llm_rl.rollout.pictures import refuse_pictures
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.rollout.turns import NextTurn, Partner, TextPartner, joined, play_turns, texts_of, turns_of
@@ -66,6 +67,7 @@ class EpisodeTrainer(RolloutTrainer):
         self.toolbox, reward_funcs = offered(tools, environment_factory, reward_funcs)
         self.call_format = call_format or CallFormat()
         super().__init__(model, reward_funcs, *args, **kwargs)
+        refuse_pictures(self.processing_class, *(answering if self.toolbox is None else []))
         if bool(answering) != (self.args.max_turns > 1):
             raise ValueError(
                 f"max_turns is {self.args.max_turns} {'with' if answering else 'without'} "

@@ -19,7 +19,7 @@ import torch
 from accelerate.utils import broadcast_object_list
 from safetensors import SafetensorError
 from torch import nn
-from transformers import TrainingArguments
+from transformers import PreTrainedModel, TrainingArguments
 from transformers.trainer import SCHEDULER_NAME, TRAINER_STATE_NAME
 from transformers.trainer_pt_utils import safe_globals
 from transformers.trainer_utils import sort_checkpoints
@@ -80,6 +80,7 @@ class ExactTrainer(CheckedTrainer):
     model: Any
     _staging: Path | None = None
     _to_load: str | None = None
+    _read_from = ""
     _began = 0.0
     _earlier_seconds = 0.0
 
@@ -224,13 +225,29 @@ class ExactTrainer(CheckedTrainer):
             if is_sharded(self.model):
                 return load_weights(self._shards_of(resume_from_checkpoint), self.model)
             with self._without_wrapper():
+                self._read_from = resume_from_checkpoint
                 super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     def _load_best_model(self) -> None:
         if is_sharded(self.model):
             return load_weights(self._shards_of(str(self.state.best_model_checkpoint)), self.model)
         with self._without_wrapper():
+            self._read_from = str(self.state.best_model_checkpoint)
             super()._load_best_model()
+
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """Reads the weights once more where a checkpoint has other names for them than the model, as many with eyes do.
+
+        Raises:
+            CheckpointError: It lacks some of them.
+        """
+        if not (load_result.unexpected_keys and isinstance(self.model, PreTrainedModel)):
+            return super()._issue_warnings_after_load(load_result)
+        exact = torch.promote_types(self.model.dtype, torch.float32)
+        saved, found = type(self.model).from_pretrained(self._read_from, dtype=exact, output_loading_info=True)
+        if found["missing_keys"]:
+            raise CheckpointError(f"{self._read_from} lacks {sorted(found['missing_keys'])}; resume from another one")
+        self.model.load_state_dict(saved.state_dict())
 
     @staticmethod
     def _shards_of(checkpoint: str) -> Path:

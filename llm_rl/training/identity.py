@@ -62,8 +62,8 @@ logger = logging.getLogger(__name__)
 def fingerprint(data: Any) -> str | None:
     """A checksum of a data set's rows; None where it has no length or no indices.
 
-    Tensors, arrays, numbers, texts, None, and mappings, sequences and data classes of such count by their values,
-    anything else by the name of its class. A data class that many rows share counts once.
+    Tensors, arrays, pictures, numbers, texts, None, and mappings, sequences and data classes of such count by their
+    values, anything else by the name of its class. A data class that many rows share counts once.
     """
     if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         return None
@@ -97,6 +97,8 @@ def _add(digest: Any, value: Any, seen: dict[int, Any]) -> None:
         if id(value) not in seen:
             seen[id(value)] = value  # which keeps it, so that no other object gets its number
             _add(digest, {item.name: getattr(value, item.name) for item in fields(value)}, seen)
+    elif hasattr(value, "__array_interface__"):  # a PIL.Image
+        _add(digest, np.asarray(value), seen)
     else:
         digest.update(f"{type(value).__module__}.{type(value).__qualname__} ".encode())
 

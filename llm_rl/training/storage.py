@@ -26,7 +26,7 @@ def save_record(record: Any, stem: Path) -> None:
 
     Args:
         record: Data classes, dictionaries with string keys, lists, tuples, tensors, arrays, numbers, strings and None,
-            in one another.
+            in one another; pictures, which become arrays.
         stem: Path without the ending; its folder exists.
 
     Raises:
@@ -72,6 +72,8 @@ def _pack(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         named = {item.name: _pack(getattr(value, item.name), f"{name}.{item.name}", tensors) for item in fields(value)}
         return {"kind": "dataclass", "class": type(value).__name__, "items": named}
+    if hasattr(value, "__array_interface__"):  # a PIL.Image
+        return _pack(np.asarray(value), name, tensors)
     raise TypeError(f"{name} is a {type(value).__name__}, which a record cannot hold; convert it to tensors or numbers")
 
 

@@ -5,7 +5,7 @@ tag has a line of its own, so that tokenizers merge none with its neighbors. `su
 answers.
 """
 
-from typing import Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 
@@ -31,11 +31,11 @@ class Message(TypedDict):
 
     Attributes:
         role: Who speaks.
-        content: What is said.
+        content: What is said: a text, or a list of parts with pictures.
     """
 
     role: str
-    content: str
+    content: Any
 
 
 class ChatRow(TypedDict):

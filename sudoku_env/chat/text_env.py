@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 import gymnasium
+import numpy as np
 from gymnasium import spaces
 
 from sudoku_env.answers import check_answers, definite_rule
@@ -12,8 +13,9 @@ from sudoku_env.board import Board, as_board, format_board, to_string
 from sudoku_env.chat.game import VALUES, Game, play
 from sudoku_env.chat.moves import GRAMMAR, GameTools, Move, read_move
 from sudoku_env.chat.rows import Message
-from sudoku_env.chat.text_rows import SEEDS, deal, opening
+from sudoku_env.chat.text_rows import SEEDS, deal, opening, with_picture
 from sudoku_env.chat.text_rules import TextRules
+from sudoku_env.envs.rendering import board_picture
 from sudoku_env.errors import MoveError, SudokuError
 from sudoku_env.parts import parts_of
 from sudoku_env.puzzles import Puzzles
@@ -108,7 +110,9 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
       `max_turns` (default 2n²), `max_characters` (default 4096), longest message that is read, `show_board` (default
       True) and `tell_dead_ends` (default False).
     - `tools`: Whether the first observation tells of tools in place of written moves.
-    - `render_mode`: `"ansi"` (the board as text) or none.
+    - `picture`: Whether `messages` shows each board as a picture in place of its text, for models that see; what
+      `reset` and `step` return stays text.
+    - `render_mode`: `"ansi"` (the board as text), `"rgb_array"` (as the picture, uint8 `(height, width, 3)`) or none.
 
     All randomness comes from `np_random`: `reset(seed=s)` deals the puzzle of seed s, later resets without a seed go on
     from there. `reset(options={"puzzle": board})` plays a puzzle of yours instead.
@@ -122,7 +126,7 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
         SudokuError: Another argument is out of range.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
     rules: TextRules
 
     def __init__(
@@ -134,15 +138,16 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
         *,
         tools: bool = False,
         answers: str = "one",
+        picture: bool = False,
         render_mode: str | None = None,
         **shortcuts: Any,
     ) -> None:
         if size not in TEXT_SIZES:
             raise SudokuError(f"size {size!r} is not played in words; choose one of {TEXT_SIZES}")
-        if render_mode not in (None, "ansi"):
-            raise SudokuError(f'render_mode {render_mode!r} is unknown; choose "ansi" or None')
+        if render_mode not in (None, "ansi", "rgb_array"):
+            raise SudokuError(f'render_mode {render_mode!r} is unknown; choose "ansi", "rgb_array" or None')
         (self.rules,) = parts_of(shortcuts, rules=(TextRules, rules))
-        self.size, self.clues, self.rule, self.tools = size, clues, rule, tools
+        self.size, self.clues, self.rule, self.tools, self.picture = size, clues, rule, tools, picture
         self.answers = check_answers(answers)
         self._needed = rule if self.answers == "one" else None
         self._definite_by = definite_rule(rule, self.answers)
@@ -182,6 +187,7 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
         self._game = Game(puzzle, solution, self._definite_by, self.answers)
         self._opening = opening(self._game.puzzle, self.max_turns, tools=self.tools, answers=self.answers)
         self._log = {"puzzle": to_string(self._game.puzzle), "moves": [], "replies": [], "rewards": []}
+        self._boards: list[Board] = []  # behind each turn
         self._illegal, self._gave_up = False, False
         self._unparsed, self._hints, self._hint_costs = 0, 0, 0.0
         return self._opening, self.info()
@@ -228,10 +234,16 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
     @property
     def messages(self) -> list[Message]:
         """The conversation so far: the environment as "user", the player as "assistant"."""
-        self._playing()
-        said: list[Message] = [{"role": "user", "content": self._opening}]
-        for move, reply in zip(self._log["moves"], self._log["replies"], strict=True):
-            said += [{"role": "assistant", "content": move}, {"role": "user", "content": reply}]
+        puzzle = self._playing().puzzle
+        first: Any = self._opening
+        if self.picture:
+            told = opening(puzzle, self.max_turns, tools=self.tools, answers=self.answers, picture=True)
+            first = with_picture(told, puzzle, puzzle)
+        said: list[Message] = [{"role": "user", "content": first}]
+        for move, reply, board in zip(self._log["moves"], self._log["replies"], self._boards, strict=True):
+            told = reply.removesuffix(f"\n\n{format_board(board)}")
+            shown = with_picture(told, board, puzzle) if self.picture and told != reply else reply
+            said += [{"role": "assistant", "content": move}, {"role": "user", "content": shown}]
         return said
 
     def log(self) -> TextLog:
@@ -272,9 +284,11 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
             "hint_costs": self._hint_costs,
         }
 
-    def render(self) -> str | None:
-        """The board as text, a row a line; None without a render mode."""
+    def render(self) -> Any:
+        """The board as text, a row a line, or as uint8 `(height, width, 3)`; None without a render mode."""
         game = self._playing()
+        if self.render_mode == "rgb_array":
+            return np.array(board_picture(game.board, game.puzzle))
         return None if self.render_mode is None else format_board(game.board)
 
     def _playing(self) -> Game:
@@ -316,6 +330,7 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
         self._log["rewards"].append(value(game) - before - cost)
         reply = self._with_ending(reply)
         self._log["replies"].append(reply)
+        self._boards.append(game.board.copy())
         return reply
 
     def _read(self, message: str) -> Move:

@@ -1,6 +1,6 @@
 """The first turn of a game in words, and data sets of games."""
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from sudoku_env.board import Board, format_board, geometry, size_of, to_string
 from sudoku_env.chat.moves import GRAMMAR
 from sudoku_env.chat.rows import Message
 from sudoku_env.chat.text_rules import TextRules
+from sudoku_env.envs.rendering import board_picture
 from sudoku_env.errors import SudokuError
 from sudoku_env.generator import DEFAULT_CLUES, generate
 
@@ -17,7 +18,7 @@ SEEDS = 2**53  # an integer below it is the same in JSON everywhere
 _OPENING = (
     "Solve this {n}x{n} Sudoku. In the finished grid each digit from 1 to {n} stands exactly once in every row, every "
     "column and every box. A box is {box_rows} rows high and {box_columns} columns wide. A dot is an empty cell. Rows "
-    "and columns are counted from 1, from the top left.{several}\n\n{how}\n\nThe puzzle, one row a line:\n\n{grid}"
+    "and columns are counted from 1, from the top left.{several}\n\n{how}\n\n{where}"
 )
 _SEVERAL = " The puzzle may have several solutions; any of them is right."
 _BY_TEXT = (
@@ -51,7 +52,9 @@ class TextRow(TypedDict):
     seed: int
 
 
-def opening(puzzle: Board, max_turns: int, *, tools: bool = False, answers: Answers = "one") -> str:
+def opening(
+    puzzle: Board, max_turns: int, *, tools: bool = False, answers: Answers = "one", picture: bool = False
+) -> str:
     """The first turn of a game: the rules of Sudoku, how to play, and the puzzle, which `parse_puzzle` reads.
 
     Args:
@@ -59,6 +62,7 @@ def opening(puzzle: Board, max_turns: int, *, tools: bool = False, answers: Answ
         max_turns: The turns that the player has.
         tools: Whether the player calls tools; else moves are written.
         answers: With "any" it says that any solution is right.
+        picture: Whether a picture shows the puzzle in place of the text.
     """
     table = geometry(size_of(puzzle.size))
     return _OPENING.format(
@@ -67,8 +71,19 @@ def opening(puzzle: Board, max_turns: int, *, tools: bool = False, answers: Answ
         box_columns=table.box_columns,
         several=_SEVERAL if answers == "any" else "",
         how=(_BY_TOOLS if tools else _BY_TEXT).format(turns=max_turns),
-        grid=format_board(puzzle),
+        where="The picture shows it." if picture else f"The puzzle, one row a line:\n\n{format_board(puzzle)}",
     )
+
+
+def with_picture(text: str, board: Board, puzzle: Board) -> list[dict[str, Any]]:
+    """A message's parts: a picture of a board as its player sees it, and a text.
+
+    Args:
+        text: The text.
+        board: uint8 `(n²,)`.
+        puzzle: uint8 `(n²,)`, whose digits are the givens.
+    """
+    return [{"type": "image", "image": board_picture(board, puzzle)}, {"type": "text", "text": text}]
 
 
 def text_rows(
@@ -81,6 +96,7 @@ def text_rows(
     max_turns: int | None = None,
     tools: bool = False,
     answers: str = "one",
+    picture: bool = False,
 ) -> list[TextRow]:
     """Games as rows; row k depends on the seed, k, and the arguments that describe a puzzle.
 
@@ -93,6 +109,7 @@ def text_rows(
         max_turns: The turns that the prompt speaks of, as in `SudokuText`.
         tools: Whether the prompt speaks of tools, as in `SudokuText`.
         answers: The right answers, as in `SudokuText`.
+        picture: Whether the prompt shows the puzzle as a picture, as in `SudokuText.messages`.
 
     Raises:
         SudokuError: The seed is negative, the turns are not above 0, or `answers` is unknown.
@@ -104,9 +121,10 @@ def text_rows(
     for k in range(n):
         drawn = row_seed(seed, k)
         puzzle = deal(size, clues, rule, drawn, wanted)[0]
+        text = opening(puzzle, turns, tools=tools, answers=wanted, picture=picture)
         rows.append(
             {
-                "prompt": [{"role": "user", "content": opening(puzzle, turns, tools=tools, answers=wanted)}],
+                "prompt": [{"role": "user", "content": with_picture(text, puzzle, puzzle) if picture else text}],
                 "puzzle": to_string(puzzle),
                 "size": size,
                 "clues": int((puzzle > 0).sum()),

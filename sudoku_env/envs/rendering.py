@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from sudoku_env.board import SYMBOLS, cell_name, geometry, size_of
+from sudoku_env.board import SYMBOLS, Board, cell_name, geometry, size_of
 from sudoku_env.envs.progress import BoardView, Progress
 from sudoku_env.errors import BoardError
 
@@ -61,6 +61,18 @@ def render_rgb(view: BoardView, *, pixels: int | None = None) -> NDArray[np.uint
         uint8 `(height, width, 3)`, a new array.
     """
     return np.array(_board_image(view, _cell_pixels(view.size, pixels)))
+
+
+def board_picture(board: Board, puzzle: Board) -> Image.Image:
+    """A board as its player sees it, without a color that tells what is definite or wrong.
+
+    Args:
+        board: uint8 `(n²,)`.
+        puzzle: uint8 `(n²,)`, whose digits are the givens.
+    """
+    none = np.zeros(board.size, dtype=np.bool_)
+    view = BoardView(board, puzzle > 0, none, none, none, np.zeros(board.size, dtype=np.int64))
+    return _board_image(view, _cell_pixels(view.size, None))
 
 
 def trace_views(boards: NDArray[np.integer], solution: NDArray[np.integer] | None) -> list[BoardView]:

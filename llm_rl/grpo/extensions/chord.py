@@ -19,6 +19,7 @@ from llm_rl.rollout.completions import prompt_ids
 from llm_rl.rollout.data import RolloutBatch, Sample, encode_answer
 from llm_rl.rollout.generation import SamplingParams
 from llm_rl.rollout.loading import as_rows
+from llm_rl.rollout.pictures import tokenizer_of
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.training.identity import fingerprint
@@ -148,8 +149,9 @@ class ExpertAnswers:
             try:
                 text = _answer(row)
                 before = prompt_ids(row, causal, tokenizer, params, chat_template_kwargs)
-                own_end = tokenizer.eos_token_id
-                ids = encode_answer(text, tokenizer, params.eos_token_ids[0] if own_end is None else own_end)
+                words = tokenizer_of(tokenizer)
+                end = params.eos_token_ids[0] if words.eos_token_id is None else words.eos_token_id
+                ids = encode_answer(text, words, end)
                 if len(before) + len(ids) > room:
                     raise ValueError(f"{len(before)} + {len(ids)} tokens exceed the model's {room} positions")
             except ValueError as error:

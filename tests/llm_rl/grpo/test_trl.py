@@ -8,7 +8,18 @@ import pytest
 import torch
 
 from llm_rl.grpo.extensions import EntropyBonus, Extension, ImportanceCorrection
-from tests.llm_rl.helpers.tiny_grpo import KeepGradients, distinct_rows, length, new_model, small_ids, trainer
+from llm_rl.grpo.trainer import GRPOTrainer
+from tests.llm_rl.helpers.tiny_grpo import (
+    WORDS,
+    KeepGradients,
+    arguments,
+    distinct_rows,
+    length,
+    new_model,
+    small_ids,
+    tokenizer,
+)
+from tests.llm_rl.helpers.tiny_pictures import FAMILIES, picture, processor, seeing_model, shown
 from tests.llm_rl.helpers.trl_steps import LENGTH, ScriptedEngine, trl_gradients
 
 pytest.importorskip("trl", reason="the comparison needs TRL: pip install 'sudoku-dllm[trl]'")
@@ -58,13 +69,20 @@ TRL_NAMES = {"kl_weight": "beta", "clip_low": "epsilon", "clip_high": "epsilon_h
 
 
 def our_gradients(
-    folder: Path, model: Any, reward_funcs: Any, extension: Extension | None, **settings: Any
+    folder: Path,
+    model: Any,
+    reward_funcs: Any,
+    extension: Extension | None,
+    processor: Any = None,
+    data: Any = None,
+    **settings: Any,
 ) -> list[dict[str, torch.Tensor]]:
     kept = KeepGradients()
     common = {"max_completion_length": LENGTH, "max_grad_norm": 0.0, **settings}
     extensions = [] if extension is None else [copy.deepcopy(extension)]
-    given = {"engine": ScriptedEngine(), "callbacks": [kept], "extensions": extensions}
-    trainer(folder, model, reward_funcs=reward_funcs, data=distinct_rows(2), given=given, **common).train()
+    rows, eyes = data or distinct_rows(2), processor or tokenizer()
+    given: dict[str, Any] = {"engine": ScriptedEngine(), "callbacks": [kept], "extensions": extensions}
+    GRPOTrainer(model, reward_funcs, arguments(folder, **common), rows, eyes, **given).train()
     return kept.steps
 
 
@@ -75,9 +93,24 @@ def test_the_steps_are_those_of_trl(tmp_path: Path, case: str) -> None:
     theirs = {TRL_NAMES.get(name, name): value for name, value in common.items()} | theirs
     expected = trl_gradients(tmp_path / "trl", copy.deepcopy(model), rewards, **theirs)
     found = our_gradients(tmp_path / "ours", model, rewards, extension, **common)
-    assert len(found) == len(expected) == common.get("max_steps", 1)
+    same_gradients(found, expected, common.get("max_steps", 1))
+
+
+def same_gradients(found: list[dict[str, torch.Tensor]], expected: list[dict[str, torch.Tensor]], steps: int) -> None:
+    assert len(found) == len(expected) == steps
     for step, gradients in enumerate(expected):
         assert max(float(gradient.abs().max()) for gradient in gradients.values()) > 1e-3
         norm = float(torch.stack([gradient.square().sum() for gradient in gradients.values()]).sum().sqrt())
         for name, gradient in gradients.items():
             assert (found[step][name] - gradient).abs().max() < 1e-6 * max(1.0, norm), (step, name)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_steps_on_pictures_are_those_of_trl(tmp_path: Path, family: str) -> None:
+    model, rewards, eyes = seeing_model(family, dtype=torch.float64), [small_ids, length], processor(family)
+    common = {"loss_type": "dapo", "kl_weight": 0.3, **TWO_STEPS}
+    theirs = {TRL_NAMES.get(name, name): value for name, value in common.items()}
+    texts = [{"prompt": [{"role": "user", "content": WORDS[n]}], "images": [picture(n, 12 + 12 * n)]} for n in (0, 1)]
+    expected = trl_gradients(tmp_path / "trl", copy.deepcopy(model), rewards, eyes, texts, **theirs)
+    found = our_gradients(tmp_path / "ours", model, rewards, None, processor=eyes, data=shown(texts), **common)
+    same_gradients(found, expected, 2)

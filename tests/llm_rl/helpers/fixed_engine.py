@@ -14,6 +14,8 @@ from tests.llm_rl.helpers.tiny_grpo import tokenizer
 class FixedEngine:
     """The n-th completion of a prompt comes from a hash of its ids and n; lengths differ, some end."""
 
+    takes_pictures = True
+
     def load_weights(self, model: torch.nn.Module) -> None:
         """Its completions do not depend on weights."""
 

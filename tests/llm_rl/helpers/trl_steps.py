@@ -24,13 +24,17 @@ def scripted_logprobs(ids: Sequence[int]) -> list[float]:
     return [-4.0 - 0.5 * (token % 5 - 2) for token in ids]
 
 
-def trl_gradients(folder: Path, model: Any, reward_funcs: Any, **settings: Any) -> list[dict[str, torch.Tensor]]:
+def trl_gradients(
+    folder: Path, model: Any, reward_funcs: Any, processor: Any = None, rows: Any = None, **settings: Any
+) -> list[dict[str, torch.Tensor]]:
     """The gradients of each step.
 
     Args:
         folder: The run folder.
         model: Is trained.
         reward_funcs: Reward functions.
+        processor: The processor. None: the tiny tokenizer.
+        rows: The rows. None: two distinct ones.
         **settings: Arguments of `trl.GRPOConfig`. With `vllm_importance_sampling_mode` the importance correction acts,
             for which TRL asks for vLLM.
     """
@@ -77,8 +81,8 @@ def trl_gradients(folder: Path, model: Any, reward_funcs: Any, **settings: Any) 
         model,
         reward_funcs,
         args=GRPOConfig(**{**common, **settings}),
-        train_dataset=Dataset.from_list(distinct_rows(2)),
-        processing_class=tokenizer(),
+        train_dataset=Dataset.from_list(distinct_rows(2) if rows is None else rows),
+        processing_class=tokenizer() if processor is None else processor,
         callbacks=[kept],
     )
     run.train()

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import ImageColor
 
 from sudoku_env import SudokuText, generate, parse_puzzle, text_rows
 from sudoku_env.board import is_solved, to_string
 from sudoku_env.chat.game import hint_grade
 from sudoku_env.chat.moves import Move, read_move
+from sudoku_env.envs import rendering
 from sudoku_env.errors import BoardError, SudokuError
 from sudoku_env.explanation import explain
 
@@ -216,7 +218,7 @@ def test_the_end_by_giving_up_and_by_turns():
 WRONG = {"reward": "dense", "hint_cost": -1, "max_turns": 0, "max_characters": 0, "clues": 99, "rule": "guess"}
 
 
-@pytest.mark.parametrize("wrong", [("size", 16), ("size", 5), ("render_mode", "rgb_array"), *WRONG.items()], ids=str)
+@pytest.mark.parametrize("wrong", [("size", 16), ("size", 5), ("render_mode", "human"), *WRONG.items()], ids=str)
 def test_arguments_out_of_range_are_refused(wrong):
     with pytest.raises(SudokuError):
         SudokuText(**dict([wrong]))
@@ -257,3 +259,25 @@ def test_a_move_is_read_as_it_is_written(kind, data):
     name, count = kind
     move = Move(name, tuple(data.draw(st.integers(0, 999)) for _ in range(count)))
     assert read_move(str(move)) == read_move(f"because\n`{name.upper()}({', '.join(map(str, move.numbers))})`") == move
+
+
+def test_pictures_of_the_board_stand_in_for_its_text_and_do_not_tell_right_from_wrong():
+    env = SudokuText(size=4, picture=True, render_mode="rgb_array")
+    text, info = env.reset(seed=3)
+    blank = int(np.flatnonzero(info["puzzle"] == 0)[0])
+    row, column = divmod(blank, 4)
+    seen = set()
+    for digit in range(1, 5):
+        reply, *_, info = env.step(f"place {row + 1} {column + 1} {digit}")
+        if not info["illegal"]:
+            told, shown = env.messages[-1]["content"][1]["text"], env.messages[-1]["content"][0]["image"]
+            assert "\n" not in told and reply.startswith(f"{told}\n\n") and (np.array(shown) == env.render()).all()
+            seen |= {tuple(pixel) for pixel in env.render().reshape(-1, 3).tolist()}
+    told = rendering.WRONG, rendering.WRONG_INK, rendering.GUESSED, rendering.DEFINITE
+    assert ImageColor.getrgb(rendering.DEDUCED) in seen
+    assert not seen & {*map(ImageColor.getrgb, told)}
+    first, rows = env.messages[0]["content"], text_rows(1, size=4, picture=True)
+    assert parse_puzzle(text) is not None and "row a line" not in first[1]["text"] and first[0]["type"] == "image"
+    env.reset(options={"puzzle": rows[0]["puzzle"]})
+    shown = [prompt["content"][0]["image"].tobytes() for prompt in (env.messages[0], rows[0]["prompt"][0])]
+    assert shown[0] == shown[1] and rows[0]["prompt"][0]["content"][1] == env.messages[0]["content"][1]
