@@ -73,8 +73,7 @@ class RolloutArguments(RunArguments):
         default=False, metadata={"help": "Moments and gradients lie in host memory while the engine samples."}
     )
     offload_model: bool = field(
-        default=False,
-        metadata={"help": "Policy and reference lie in host memory while an engine with its own weights samples."},
+        default=False, metadata={"help": "Policy and reference do, while an engine with its own weights samples."}
     )
     dynamic_sampling_attempts: int = field(
         default=0, metadata={"help": "How often groups without spread are replaced by other prompts' groups; 0: never."}

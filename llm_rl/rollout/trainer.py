@@ -71,8 +71,7 @@ class RolloutTrainer(BufferedTrainer):
 
     Raises:
         ValueError: The data set is not indexed or a row has no prompt, the tokenizer has no end token, `ref_model`
-            comes without `kl_weight`, what is to be offloaded cannot be, a way of distribution is asked for that is not
-            supported, or a processor reads pictures, which the trainer or an option does not take.
+            comes without `kl_weight`, or offloading, a distribution or pictures are asked for that are not supported.
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
@@ -263,16 +262,14 @@ class RolloutTrainer(BufferedTrainer):
     @contextmanager
     def _sampling_engine(self) -> Iterator[GenerationEngine]:
         """The engine with the policy's weights; within the section what is offloaded is on the host."""
-        training, weights, device = list[Tensor](), list[Tensor](), self.args.device
-        if self.args.offload_optimizer:
-            training = moments_and_gradients(self._plain_optimizer, self.gradients(self.model))
-        if self.args.offload_model:
-            kept = () if self.reference is None else self.reference.tensors()
-            weights = [*self.model.parameters(), *self.model.buffers(), *kept]
-        with on_host(training, device):
+        args, model, optimizer = self.args, self.model, self._plain_optimizer
+        training = moments_and_gradients(optimizer, self.gradients(model)) if args.offload_optimizer else []
+        kept = self.reference.tensors() if self.reference else []
+        weights = [*model.parameters(), *model.buffers(), *kept] if args.offload_model else []
+        with on_host(training, args.device):
             with self.accelerator.autocast():
-                self.engine.load_weights(causal_model(self.model))
-            with on_host(weights, device), self.accelerator.autocast():  # anew: its copies of weights are gone
+                self.engine.load_weights(causal_model(model))
+            with on_host(weights, args.device), self.accelerator.autocast():  # anew: its copies of weights are gone
                 yield self.engine
 
     def _compute_rewards_per_func(self, samples: Sequence[Sample]) -> Tensor:
