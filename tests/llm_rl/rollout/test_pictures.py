@@ -11,6 +11,7 @@ from transformers import TrainingArguments
 
 from llm_rl.dpo.arguments import DPOArguments
 from llm_rl.dpo.trainer import DPOTrainer
+from llm_rl.grpo.extensions import Chord, ImportanceCorrection, RolloutAhead
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.ppo.trainer import PPOTrainer
 from llm_rl.rollout.completions import sample_completions, sampling_params
@@ -32,7 +33,7 @@ TEXT = {"prompt": [{"role": "user", "content": "one two"}]}
 
 
 def seeing_trainer(folder: Path, family: str, model: Any = None, rows: Any = None, **given: Any) -> GRPOTrainer:
-    passed = {name: given.pop(name) for name in ("engine", "tools", "next_turn", "callbacks") if name in given}
+    passed = {name: given.pop(name) for name in ("engine", "tools", "next_turn", "extensions") if name in given}
     model, data = seeing_model(family) if model is None else model, [*seeing_rows(), TEXT] if rows is None else rows
     args = arguments(folder, per_device_train_batch_size=4, gradient_accumulation_steps=2, **given)
     return GRPOTrainer(model, small_ids, args, data, processor(family), eval_dataset=data, **passed)
@@ -115,6 +116,18 @@ def test_a_step_that_is_not_finite_keeps_its_pictures(tmp_path: Path) -> None:
     assert any((Image.fromarray(shown).tobytes()) == part["image"].tobytes() for row in seeing_rows()
                for part in row["prompt"][0]["content"] if part["type"] == "image")  # fmt: skip
     assert failure.rollout[0].pictures.prompts[0]["pixel_values"].ndim == 4
+
+
+@each_family
+def test_extensions_sample_ahead_and_learn_from_experts_with_the_pictures(tmp_path: Path, family: str) -> None:
+    experts = Chord([{**row, "completion": "sky"} for row in seeing_rows()])
+    extensions = [ImportanceCorrection(cap=2.0), RolloutAhead(), experts]
+    run = seeing_trainer(tmp_path, family, extensions=extensions, rows=seeing_rows(), learning_rate=1e-9, max_steps=2)
+    run.train()
+    assert run.state.log_history[1]["rollout_staleness"] == 1
+    assert run.state.log_history[1]["engine_logp_diff_max"] < 1e-3  # it was sampled with what it is scored with
+    learned = run.extensions[2].answers.samples
+    assert all("pixel_values" in sample.prompt_ids.tensors for sample in learned)
 
 
 class Blind:
