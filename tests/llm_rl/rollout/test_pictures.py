@@ -1,12 +1,15 @@
 """Pictures in messages, through sampling, scores, updates, evaluation and supervised learning, in both families."""
 
 import json
+import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageColor
 from transformers import TrainingArguments
 
 from llm_rl.dpo.arguments import DPOArguments
@@ -23,7 +26,9 @@ from llm_rl.rollout.sft import SupervisedDataset, supervised_trainer
 from llm_rl.tools.trajectories import TrajectoryDataset
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.failure import load_failure
+from sudoku_env.envs.rendering import LAST
 from tests.helpers import SHORT
+from tests.helpers.pages import ROOT
 from tests.llm_rl.helpers import tiny_ppo
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, arguments, go_on, new_model, small_ids, tokenizer
 from tests.llm_rl.helpers.tiny_pictures import FAMILIES, picture, processor, seeing_model, seeing_rows
@@ -204,3 +209,14 @@ def test_answers_to_pictures_are_learned_from_with_the_gradient_of_one_after_the
     assert kept.steps[0].keys() == expected.keys()
     for name, gradient in expected.items():
         torch.testing.assert_close(kept.steps[0][name], gradient, rtol=1e-3, atol=1e-5)
+
+
+def test_the_example_marks_the_digit_that_it_asks_for(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    example = import_module("name_the_digit")
+    for row in example.make_rows(8, 0):
+        pixels = np.array(row["prompt"][0]["content"][0]["image"])
+        assert pixels.shape == (64, 64, 3) and (pixels == ImageColor.getrgb(LAST)).all(2).sum() > 50
+    monkeypatch.setattr("sys.argv", ["name", "--seeds", "0", "--boards", "64", "--sft_steps", "2", "--rl_steps", "1"])
+    example.main()
+    assert re.search(r"seed 0: named [\d.]+% after teaching, [\d.]+% after the reward", capsys.readouterr().out)
