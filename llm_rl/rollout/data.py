@@ -186,9 +186,10 @@ def parts_of(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     made = []
     for message in messages:
-        content = message.get("content")
-        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        for part in parts if isinstance(parts, (list, tuple)) else [content]:
+        parts: Any = message.get("content")
+        parts = [{"type": "text", "text": parts}] if isinstance(parts, str) else parts
+        parts = [*parts] if isinstance(parts, (list, tuple)) else [parts]
+        for part in parts:
             kind = part.get("type") if isinstance(part, Mapping) else None
             held = part.get(kind) if kind in ("text", "image") else None
             if held is None or (kind == "text" and not isinstance(held, str)):
@@ -196,7 +197,7 @@ def parts_of(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                     f'the content of a message has {str(part)[:200]}; give a text, or parts {{"type": "text", "text": …'
                     '} and {"type": "image", "image": PIL.Image}'
                 )
-        made.append({**message, "content": list(parts)})
+        made.append({**message, "content": parts})
     return made
 
 

@@ -14,6 +14,7 @@ from llm_rl.tools.arguments import EpisodeArguments
 from llm_rl.vapor.objective import VaporConfig
 from tests.helpers.pages import ROOT, run_page
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
+from tests.llm_rl.helpers.tiny_pictures import processor, seeing_model
 from tests.llm_rl.helpers.tiny_vapor import tag_model, tag_tokenizer
 
 # Steps of the example, what its first log line has, positions of a model that writes tags.
@@ -44,6 +45,8 @@ def test_the_example_runs_as_it_stands(tmp_path: Any, monkeypatch: pytest.Monkey
     tags = positions is not None
     model = tag_model(max_position_embeddings=positions) if tags else new_model()
     names = tag_tokenizer() if tags else tokenizer()
+    seeing_model("llava").save_pretrained(tmp_path / "my-eyes")
+    processor("llava").save_pretrained(tmp_path / "my-eyes")
     trainer = run_page(page(name), tmp_path, monkeypatch, model=model, tokenizer=names)["trainer"]
     assert trainer.state.global_step == steps and trainer.state.log_history[0].keys() >= logged
 

@@ -136,7 +136,7 @@ class BackgroundSampler:
         for mine, its in zip(self._copy.state_dict().values(), causal.state_dict().values(), strict=True):
             mine.copy_(its)
         self.index, self.version = index, version
-        self._pending = self._pool.submit(self._generate, [list(prompt) for prompt in prompts], params, index)
+        self._pending = self._pool.submit(self._generate, [*prompts], params, index)
 
     def take(self) -> list[Completion]:
         """The completions, which are then no longer kept; errors as in `result`."""
@@ -177,7 +177,7 @@ class BackgroundSampler:
                 [Completion(*both) for both in zip(state["token_ids"], state["logprobs"], strict=True)]
             )
 
-    def _generate(self, prompts: list[list[int]], params: SamplingParams, index: int) -> list[Completion]:
+    def _generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams, index: int) -> list[Completion]:
         generator = torch.Generator(self._copy.device).manual_seed(self._seed + index)
         engine = TransformersEngine(*self._engine, generator=generator)
         engine.load_weights(self._copy)

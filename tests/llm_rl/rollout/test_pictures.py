@@ -1,16 +1,20 @@
 """Pictures in messages, through sampling, scores, updates, evaluation and supervised learning, in both families."""
 
 import json
+import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageColor
 from transformers import TrainingArguments
 
 from llm_rl.dpo.arguments import DPOArguments
 from llm_rl.dpo.trainer import DPOTrainer
+from llm_rl.grpo.extensions import Chord, ImportanceCorrection, RolloutAhead
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.ppo.trainer import PPOTrainer
 from llm_rl.rollout.completions import sample_completions, sampling_params
@@ -22,7 +26,9 @@ from llm_rl.rollout.sft import SupervisedDataset, supervised_trainer
 from llm_rl.tools.trajectories import TrajectoryDataset
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.failure import load_failure
+from sudoku_env.envs.rendering import LAST
 from tests.helpers import SHORT
+from tests.helpers.pages import ROOT
 from tests.llm_rl.helpers import tiny_ppo
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, arguments, go_on, new_model, small_ids, tokenizer
 from tests.llm_rl.helpers.tiny_pictures import FAMILIES, picture, processor, seeing_model, seeing_rows
@@ -32,7 +38,7 @@ TEXT = {"prompt": [{"role": "user", "content": "one two"}]}
 
 
 def seeing_trainer(folder: Path, family: str, model: Any = None, rows: Any = None, **given: Any) -> GRPOTrainer:
-    passed = {name: given.pop(name) for name in ("engine", "tools", "next_turn", "callbacks") if name in given}
+    passed = {name: given.pop(name) for name in ("engine", "tools", "next_turn", "extensions") if name in given}
     model, data = seeing_model(family) if model is None else model, [*seeing_rows(), TEXT] if rows is None else rows
     args = arguments(folder, per_device_train_batch_size=4, gradient_accumulation_steps=2, **given)
     return GRPOTrainer(model, small_ids, args, data, processor(family), eval_dataset=data, **passed)
@@ -117,6 +123,18 @@ def test_a_step_that_is_not_finite_keeps_its_pictures(tmp_path: Path) -> None:
     assert failure.rollout[0].pictures.prompts[0]["pixel_values"].ndim == 4
 
 
+@each_family
+def test_extensions_sample_ahead_and_learn_from_experts_with_the_pictures(tmp_path: Path, family: str) -> None:
+    experts = Chord([{**row, "completion": "sky"} for row in seeing_rows()])
+    extensions = [ImportanceCorrection(cap=2.0), RolloutAhead(), experts]
+    run = seeing_trainer(tmp_path, family, extensions=extensions, rows=seeing_rows(), learning_rate=1e-9, max_steps=2)
+    run.train()
+    assert run.state.log_history[1]["rollout_staleness"] == 1
+    assert run.state.log_history[1]["engine_logp_diff_max"] < 1e-3  # it was sampled with what it is scored with
+    learned = run.extensions[2].answers.samples
+    assert all("pixel_values" in sample.prompt_ids.tensors for sample in learned)
+
+
 class Blind:
     def load_weights(self, model: Any) -> None:
         raise AssertionError("it was asked")
@@ -191,3 +209,14 @@ def test_answers_to_pictures_are_learned_from_with_the_gradient_of_one_after_the
     assert kept.steps[0].keys() == expected.keys()
     for name, gradient in expected.items():
         torch.testing.assert_close(kept.steps[0][name], gradient, rtol=1e-3, atol=1e-5)
+
+
+def test_the_example_marks_the_digit_that_it_asks_for(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    example = import_module("name_the_digit")
+    for row in example.make_rows(8, 0):
+        pixels = np.array(row["prompt"][0]["content"][0]["image"])
+        assert pixels.shape == (64, 64, 3) and (pixels == ImageColor.getrgb(LAST)).all(2).sum() > 50
+    monkeypatch.setattr("sys.argv", ["name", "--seeds", "0", "--boards", "64", "--sft_steps", "2", "--rl_steps", "1"])
+    example.main()
+    assert re.search(r"seed 0: named [\d.]+% after teaching, [\d.]+% after the reward", capsys.readouterr().out)
