@@ -54,7 +54,7 @@ class CompareArguments(TrialArguments):
     control_learning_rate: float = field(default=1e-3, metadata={"help": "The same of more supervised training."})
     own_puzzles: int = field(default=160, metadata={"help": "Puzzles about which own games are collected, four each."})
     min_reward: float = field(default=1.0, metadata={"help": "What a collected game must pay to be kept."})
-    own_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of training on own games."})
+    own_learning_rate: float = field(default=3e-4, metadata={"help": "Rate of training on own games."})
     completions: int = field(default=64, metadata={"help": "Games of a GRPO step."})
     num_generations: int = field(default=8, metadata={"help": "Games of one puzzle, which are compared."})
     output_dir: str = field(default="runs/tool_games", metadata={"help": "Run folder."})
