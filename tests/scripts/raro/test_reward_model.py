@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ SCRIPT = Path(__file__).parents[3] / "scripts" / "raro" / "reward_model.py"
 
 def test_a_right_answer_has_the_digits_and_the_sum_and_stands_first_in_a_pair() -> None:
     texts = ["+ 7 - 7 + 1", "+ 7 - 4 - 2", "+ 7 + 4 - 2", "- 2 + 7 - 4"]
-    columns = {"digits": [[4, 7, 2]] * 4, "target": [1] * 4}
+    columns: dict[str, Any] = {"digits": [[4, 7, 2]] * 4, "target": [1] * 4}
     good = right(texts, **columns)
     assert good == [0, 1, 0, 1] and given(texts, **columns) == [0, 1, 1, 1]
     samples = [SimpleNamespace(row={"prompt": f"{i // 4} "}, scores=[good[i % 4]]) for i in range(8)]
