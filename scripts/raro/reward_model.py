@@ -42,7 +42,7 @@ class Arguments(TrialArguments):
 
     questions: int = field(default=1024, metadata={"help": "Questions to train on."})
     test_questions: int = field(default=400, metadata={"help": "Held-out questions."})
-    test_seed: int = field(default=1, metadata={"help": "Random seed of the held-out questions."})
+    test_seed: int = field(default=2, metadata={"help": "Random seed of the held-out questions."})
     knows: float = field(default=0.5, metadata={"help": "Share of right answers among those that the start learns."})
     hidden_size: int = field(default=64, metadata={"help": "Width of the model."})
     num_hidden_layers: int = field(default=2, metadata={"help": "Depth of the model."})
