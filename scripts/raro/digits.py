@@ -22,7 +22,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import permutations, product
 from math import nan
 from pathlib import Path
 from typing import Any, ClassVar
@@ -36,7 +35,7 @@ from llm_rl.raro import extract_answer
 from llm_rl.raro.prompts import REASONING_TAGS
 from llm_rl.raro.start import LABELS, TIE
 from llm_rl.training import RunArguments
-from scripts.shared.signs import COUNT, LARGEST, expression, puzzles, value
+from scripts.shared.signs import COUNT, LARGEST, expression, expressions, is_right, puzzles, value
 from scripts.shared.tiny_llama import LlamaTrial, word_tokenizer
 from sudoku_dllm.trials.rates import chosen_rates, rates_help
 from sudoku_dllm.trials.trial import Judgement, TrialArguments, run_trial, short_training
@@ -89,16 +88,6 @@ def summed(text: str) -> str:
         total += int(digit) if sign == "+" else -int(digit)
         made += [sign, digit, str(total)]
     return " ".join(made)
-
-
-def expressions(digits: list[int], target: int) -> list[str]:
-    """All right answers, in a fixed order."""
-    found = {
-        " ".join(f"{sign} {digit}" for sign, digit in zip(signs, order, strict=True))
-        for order in permutations(digits)
-        for signs in product("+-", repeat=len(digits))
-    }
-    return sorted(text for text in found if value(text) == target)
 
 
 class Digits(LlamaTrial):
@@ -240,9 +229,7 @@ class Digits(LlamaTrial):
     ) -> list[float]:
         """1 for each completion whose answer has exactly the digits and makes the target, else 0; a reward function."""
         return [
-            float(
-                answer is not None and sorted(answer.split()[1::2]) == sorted(map(str, each)) and value(answer) == sum_
-            )
+            float(answer is not None and is_right(answer, each, sum_))
             for answer, each, sum_ in zip(map(extract_answer, completions), digits, target, strict=True)
         ]
 

@@ -5,6 +5,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from itertools import permutations, product
 from typing import Any
 
 DIGITS, COUNT = range(1, 10), 3
@@ -53,3 +54,23 @@ def value(text: str) -> int | None:
         return None
     signs = [1 if word == "+" else -1 for word in words[::2]]
     return sum(sign * int(word) for sign, word in zip(signs, words[1::2], strict=True))
+
+
+def expressions(digits: Sequence[int], target: int) -> list[str]:
+    """All right answers, in a fixed order."""
+    found = {
+        " ".join(f"{sign} {digit}" for sign, digit in zip(signs, order, strict=True))
+        for order in permutations(digits)
+        for signs in product("+-", repeat=len(digits))
+    }
+    return sorted(text for text in found if value(text) == target)
+
+
+def is_right(text: str, digits: Sequence[int], target: int) -> bool:
+    """Whether an expression has exactly the digits and makes the target."""
+    return uses(text, digits) and value(text) == target
+
+
+def uses(text: str, digits: Sequence[int]) -> bool:
+    """Whether the digits of an expression are those given, in any order."""
+    return sorted(text.split()[1::2]) == sorted(map(str, digits))

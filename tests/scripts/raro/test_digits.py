@@ -9,8 +9,8 @@ import pytest
 
 from llm_rl.raro import Label, extract_answer, parse_label
 from llm_rl.raro.start import LABELS
-from scripts.raro.digits import Digits, DigitsArguments, expressions, summed
-from scripts.shared.signs import value
+from scripts.raro.digits import Digits, DigitsArguments, summed
+from scripts.shared.signs import expressions, value
 from tests.helpers.warm_process import finished
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "raro" / "digits.py"
