@@ -4,21 +4,22 @@ Tests that need it are skipped where verl is not installed.
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from llm_rl.integrations.verl.rows import critic_row, policy_row
-from llm_rl.raro import PolicyRows, Prompts
+from llm_rl.raro import PolicyRows, Prompts, role_advantages
 
 pytest.importorskip("verl", reason="verl is not installed, see docs/raro.md")
 
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
-from verl.experimental.agent_loop.agent_loop import AgentLoopWorker, DictConfigWrap
+from verl.experimental.agent_loop.agent_loop import AgentLoopWorker, DictConfigWrap, _agent_loop_registry
 from verl.trainer.ppo.reward import load_reward_manager
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
@@ -94,3 +95,64 @@ def roll_out(config, tokenizer, says, rows, uids=None, step=1, **options):
         for output, info in zip(outputs, extra, strict=True)
     ]
     return outputs, scores, server
+
+
+def mixed_batch(config, tokenizer, says, row, monkeypatch, step):
+    """What verl's trainer finds of a row of the policy in a mixed batch: the fields of each completion, by its key."""
+    from llm_rl.integrations.verl.mixed import MixedBatchWorker
+
+    found = {}
+
+    async def put(keys, fields, tags, partition_id):
+        found.update({key: fields[place] for place, key in enumerate(keys)})
+
+    monkeypatch.setattr("verl.trainer.ppo.v1.agent_loop_tq.tq.async_kv_batch_put", put)
+    monkeypatch.setitem(_agent_loop_registry, "raro", OmegaConf.load(CONFIGS / "agent_loops.yaml")[0])
+    worker = object.__new__(MixedBatchWorker)
+    worker.config, worker.tokenizer, worker.dataset_cls = config, tokenizer, RLHFDataset
+    worker.processor, worker.hf_model_type, worker.tools, worker.distillation_enabled = None, None, [], False
+    worker.mm_processor_kwargs, worker.llm_client = {}, ScriptedServer(tokenizer, says)
+    trajectory = {"step": step, "sample_index": 0, "rollout_n": 0, "validate": False}
+
+    async def run():
+        score_one = load_reward_manager(config, tokenizer).run_single
+        worker.reward_loop_worker_handles = [SimpleNamespace(compute_score=SimpleNamespace(remote=score_one))]
+        given = {**row, "raw_prompt": row["prompt"], "uid": f"u{step}", "global_steps": step}
+        sessions = range(config.actor_rollout_ref.rollout.n)
+        await asyncio.gather(
+            *(worker._run_agent_loop({}, trajectory, trace=False, session_id=one, **given) for one in sessions)
+        )
+
+    asyncio.run(run())
+    return found
+
+
+def check_mixed(batch, rollouts, of_history, weights, total):
+    """The advantages of a mixed batch, after a look at its groups and at what the policy was paid for.
+
+    Args:
+        batch: The score of each completion and whether it counts, by its key.
+        rollouts: `rollout.n`.
+        of_history: Whether there are pairs of earlier steps.
+        weights: λ of both roles.
+        total: Rows of the mini-batch.
+    """
+    groups = defaultdict(list)
+    for key in sorted(batch):
+        groups[key.rsplit("_", 2)[0]].append(batch[key])
+    assert {len(group) for group in groups.values()} == {rollouts}
+    answers = {key.removesuffix("_0"): one for key, one in batch.items() if key.rsplit("_", 2)[0].count("_") == 0}
+    for session, (score, counts) in answers.items():
+        uid, place = session.split("_")
+        labels = [round(score - 2, 2) for score, counted in groups[f"{uid}_fresh{place}"] if counted]
+        assert counts == bool(labels)
+        assert score == pytest.approx(sum({1: 0, 0: 1, 0.55: 0.6}[one] for one in labels) / max(len(labels), 1))
+    assert len(batch) == len(answers) * (1 + rollouts * (1 + of_history))
+    result = []
+    for uid, group in groups.items():
+        critic = "_" in uid
+        size = sum(counts for key, (_, counts) in batch.items() if ("_" in key.rsplit("_", 2)[0]) == critic)
+        rewards = torch.tensor([[score - 2 * critic for score, _ in group]])
+        valid = torch.tensor([[counts for _, counts in group]])
+        result += (role_advantages(rewards, valid) * weights[critic] * total / size)[0].tolist()
+    return result

@@ -26,7 +26,15 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
 from llm_rl.integrations.verl import advantages as advantages  # registers the estimator
-from tests.llm_rl.helpers.verl_roll_outs import LIMIT, ROWS, configuration, question_row, roll_out
+from tests.llm_rl.helpers.verl_roll_outs import (
+    LIMIT,
+    ROWS,
+    check_mixed,
+    configuration,
+    mixed_batch,
+    question_row,
+    roll_out,
+)
 
 
 @pytest.fixture(scope="module")
@@ -335,3 +343,50 @@ def test_prompts_that_do_not_fit_and_policies_that_never_answer(config, tokenize
         roll_out(short, tokenizer, picks_the_expert, [question_row("policy")])
     with pytest.raises(RuntimeError, match=r"no answer to question .* in 3 attempts"):
         roll_out(config, tokenizer, lambda role, text, count: "<REASONING>hm", [question_row("critic")])
+
+
+# Mixed batches
+
+
+@uses_memory
+def test_the_critiques_that_reward_the_policy_are_those_that_the_critic_is_trained_on(tokenizer, monkeypatch):
+    config = configuration("+critic_batch=mixed", "actor_rollout_ref.rollout.n=4")
+
+    def says(role, text, count):
+        return f"answer {count}" if role == "policy" else ("[Answer 1]", "[Tie]", "hm", "[Answer 2]", "hm…")[count % 5]
+
+    for step, of_history in ((1, False), (2, True)):
+        row = question_row("policy", step - 1)
+        found = mixed_batch(config, tokenizer, says, row, monkeypatch, step)
+        keys = sorted(found)
+        batch = {key: (found[key]["rm_scores"].sum().item(), bool(found[key]["response_mask"].any())) for key in keys}
+        expected = check_mixed(batch, 4, of_history, (1 / 9, 8 / 9), len(batch))
+        scores = torch.tensor([[batch[key][0]] for key in keys])
+        mask = torch.tensor([[int(batch[key][1])] for key in keys])
+        uids = [found[key]["uid"] for key in keys]
+        assert uids == [key.rsplit("_", 2)[0] for key in keys]
+        torch.testing.assert_close(advantages_of(config, scores, mask, uids)[:, 0], torch.tensor(expected))
+
+        # A group judges one answer in one order: the roll-out's own, or one of the step before.
+        for key in keys:
+            shown = tokenizer.decode(found[key]["prompts"])
+            question = ROWS[0 if "history" in key else step - 1]["question"]
+            assert question in shown and ("<answer_1>" in shown) == ("fresh" in key or "history" in key)
+        prompts = {(one["uid"], tokenizer.decode(one["prompts"])) for one in found.values()}
+        assert len(prompts) == len(set(uids))
+        answers = [tokenizer.decode(found[f"u{step}_{place}_0"]["responses"][:-1]) for place in range(4)]
+        asked = {uid: text for uid, text in prompts if "fresh" in uid}
+        assert all(answer in asked[f"u{step}_fresh{place}"] for place, answer in enumerate(answers))
+
+
+@uses_memory
+def test_a_mixed_batch_is_one_mini_batch_of_what_the_policys_rows_bring(config, tokenizer):
+    from llm_rl.integrations.verl.mixed import MixedBatchManager
+
+    with pytest.raises(ValueError, match=r"ppo_mini_batch_size=64 is not .*ppo_mini_batch_size=2112"):
+        MixedBatchManager(config)
+    manager = MixedBatchManager(configuration("+critic_batch=mixed"), None)
+    with pytest.raises(ValueError, match="a training row is the critic's"):
+        manager.generate_sequences({"extra_info": [question_row("critic")["extra_info"]]})
+    with pytest.raises(ValueError, match="judgements=2 does nothing in a mixed batch"):
+        roll_out(config, tokenizer, picks_the_expert, [{**question_row("policy"), "mixed": True}], judgements=2)
