@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 
-from llm_rl import PolicyRows, Prompts, extract_answer
+from llm_rl import PolicyRows, Prompts
 from llm_rl.integrations.verl.rows import both_roles, policy_row, write_parquet
-from llm_rl.raro.prompts import RoleTemplate
+from llm_rl.raro.prompts import RoleTemplate, extract_answer
 from llm_rl.training import need_writable, parse
 from scripts.raro.digits import Digits, DigitsArguments
 from scripts.shared.signs import expression, puzzles, value

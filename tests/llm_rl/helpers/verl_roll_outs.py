@@ -4,15 +4,14 @@ Tests that need it are skipped where verl is not installed.
 """
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import torch
 
 from llm_rl.integrations.verl.rows import critic_row, policy_row
-from llm_rl.raro import PolicyRows, Prompts, role_advantages
+from llm_rl.raro import PolicyRows, Prompts
 
 pytest.importorskip("verl", reason="verl is not installed, see docs/raro.md")
 
@@ -125,34 +124,3 @@ def mixed_batch(config, tokenizer, says, row, monkeypatch, step):
 
     asyncio.run(run())
     return found
-
-
-def check_mixed(batch, rollouts, of_history, weights, total):
-    """The advantages of a mixed batch, after a look at its groups and at what the policy was paid for.
-
-    Args:
-        batch: The score of each completion and whether it counts, by its key.
-        rollouts: `rollout.n`.
-        of_history: Whether there are pairs of earlier steps.
-        weights: λ of both roles.
-        total: Rows of the mini-batch.
-    """
-    groups = defaultdict(list)
-    for key in sorted(batch):
-        groups[key.rsplit("_", 2)[0]].append(batch[key])
-    assert {len(group) for group in groups.values()} == {rollouts}
-    answers = {key.removesuffix("_0"): one for key, one in batch.items() if key.rsplit("_", 2)[0].count("_") == 0}
-    for session, (score, counts) in answers.items():
-        uid, place = session.split("_")
-        labels = [round(score - 2, 2) for score, counted in groups[f"{uid}_fresh{place}"] if counted]
-        assert counts == bool(labels)
-        assert score == pytest.approx(sum({1: 0, 0: 1, 0.55: 0.6}[one] for one in labels) / max(len(labels), 1))
-    assert len(batch) == len(answers) * (1 + rollouts * (1 + of_history))
-    result = []
-    for uid, group in groups.items():
-        critic = "_" in uid
-        size = sum(counts for key, (_, counts) in batch.items() if ("_" in key.rsplit("_", 2)[0]) == critic)
-        rewards = torch.tensor([[score - 2 * critic for score, _ in group]])
-        valid = torch.tensor([[counts for _, counts in group]])
-        result += (role_advantages(rewards, valid) * weights[critic] * total / size)[0].tolist()
-    return result
