@@ -1,4 +1,4 @@
-"""One batch for both roles on verl: Generate → Mix → Judge. Source: docs/raro.md, 'Mixed batches on verl'.
+"""One batch for both roles on verl: Generate → Mix → Judge. Source: docs/raro.md, 'On verl'.
 
 The policy answers; each answer is mixed with a pair of an earlier step; the critic judges both, `rollout.n` times each;
 and both roles are trained on all of that, as with `critic_batch="mixed"` of `RAROTrainer`. verl makes the manager where
@@ -14,7 +14,7 @@ from verl.experimental.agent_loop import AgentLoopOutput
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 
 
-class MixedBatchWorker(AgentLoopWorkerTQ.__ray_metadata__.modified_class):  # type: ignore[misc]
+class MixedBatchWorker(AgentLoopWorkerTQ.__ray_metadata__.modified_class):
     """verl's worker, but that each completion of a training row's roll-out has a reward of its own.
 
     verl tells groups by `uid`, and what belongs to a prompt of the data set by what of it comes before the first `_`.
@@ -38,7 +38,7 @@ class MixedBatchWorker(AgentLoopWorkerTQ.__ray_metadata__.modified_class):  # ty
         await asyncio.gather(*posts)
 
 
-class MixedBatchManager(AgentLoopManagerTQ):  # type: ignore[misc]
+class MixedBatchManager(AgentLoopManagerTQ):
     """Makes mixed batches out of the policy's rows alone; a step's batch is one mini-batch.
 
     Args:

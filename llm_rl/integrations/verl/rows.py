@@ -90,9 +90,7 @@ def stored_row(
     )
 
 
-def both_roles(
-    rows: PolicyRows, split: str, seed: int, critic_batch: CriticBatch = "separate"
-) -> list[dict[str, Any]]:
+def both_roles(rows: PolicyRows, split: str, seed: int, critic_batch: CriticBatch = "separate") -> list[dict[str, Any]]:
     """A row of each role for each question, side by side, in a random order of questions.
 
     Every other critic row is of history, so four rows that begin at a multiple of four hold two prompts of

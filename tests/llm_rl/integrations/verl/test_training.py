@@ -53,9 +53,10 @@ def check_payment(file):
     judged = [uid for uid in groups if "_fresh" in uid]
     assert judged and all(len(group) == 4 for uid, group in groups.items() if not uid.startswith("pad"))
     for uid in judged:
-        # A critique of reward 0 took the policy's answer for the expert's, or has no label; without any there was another.
+        # A reward of 0 is a wrong label or none; an answer without any label was judged again.
         other = [0.6 * (score < 3) for score in groups[uid] if score > 2]
-        allowed = [(sum(other) + wrong) / max(len(other) + wrong, 1) for wrong in range(5 - len(other))] + [0.6] * (not other)
+        allowed = [(sum(other) + wrong) / max(len(other) + wrong, 1) for wrong in range(5 - len(other))]
+        allowed += [0.6] * (not other)
         assert any(abs(scores[uid.replace("_fresh", "_") + "_0"] - one) < 1e-5 for one in allowed)
 
 
