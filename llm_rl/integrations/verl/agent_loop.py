@@ -1,7 +1,7 @@
 """RARO's roll-outs on verl: the policy answers and is judged; the critic judges. Source: docs/raro.md.
 
-verl makes an agent loop for each roll-out and takes from it one output with one reward; where there is a list, all of it
-gets one reward. So policy and critic have rows of their own (`rows`), and the critiques that reward the policy are not
+verl makes an agent loop for each roll-out and takes from it one output with one reward; of a list all outputs
+get that one. So policy and critic have rows of their own (`rows`), and the critiques that reward the policy are not
 trained on, as with `critic_batch="separate"` of `RAROTrainer`. With `mixed.MixedBatchManager` they are: a policy's row
 then brings them, each with a reward of its own.
 """
@@ -98,8 +98,8 @@ class RAROAgentLoop(AgentLoopBase):
             **kwargs: The row's columns, with verl's "uid" and "global_steps".
 
         Returns:
-            The completion; `extra_fields["raro"]` is for `RARORewardManager`. A critique's `extra_fields["group"]` names
-            its prompt among those of the row's roll-out.
+            The completion; `extra_fields["raro"]` is for `RARORewardManager`. A critique's `extra_fields["group"]` is
+            that of its prompt among those of the row's roll-out.
 
         Raises:
             ValueError: A prompt is longer than `rollout.prompt_length`, or `judgements` is above 1 in a mixed batch.

@@ -55,7 +55,7 @@ class MixedBatchManager(AgentLoopManagerTQ):
         whole, given = rows * (1 + 2 * rollouts), config.actor_rollout_ref.actor.ppo_mini_batch_size
         if given != whole:
             raise ValueError(
-                f"ppo_mini_batch_size={given} is not a step's mixed batch: each of the policy's {rollouts} roll-outs of "
+                f"ppo_mini_batch_size={given} is not a step's mixed batch: each of the policy's {rollouts} answers to "
                 f"{rows} questions is judged {2 * rollouts} times; set actor_rollout_ref.actor.ppo_mini_batch_size="
                 f"{whole}, data.train_batch_size * (1 + 2 * rollout.n)"
             )
