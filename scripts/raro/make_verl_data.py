@@ -8,6 +8,7 @@ from pathlib import Path
 
 from llm_rl import PolicyRows, Prompts
 from llm_rl.integrations.verl.rows import both_roles, write_parquet
+from llm_rl.raro.arguments import CriticBatch
 from llm_rl.raro.prompts import read_questions
 from llm_rl.training import fail, need_file, need_writable, parse
 
@@ -19,6 +20,9 @@ class VerlDataArguments:
     train: str = field(metadata={"help": "JSON lines to train on."})
     validation: str = field(metadata={"help": "JSON lines to measure on."})
     output_dir: str = field(default="runs/verl", metadata={"help": "Folder."})
+    critic_batch: CriticBatch = field(
+        default="separate", metadata={"help": "mixed: training rows of the policy alone, for +critic_batch=mixed."}
+    )
     seed: int = field(default=0, metadata={"help": "Random seed of the order of questions."})
 
 
@@ -29,7 +33,7 @@ need_writable("output_dir", args.output_dir)
 for split in ("train", "validation"):
     file, path = Path(getattr(args, split)), Path(args.output_dir) / f"{split}.parquet"
     try:
-        rows = both_roles(PolicyRows(read_questions(file), Prompts()), split, args.seed)
+        rows = both_roles(PolicyRows(read_questions(file), Prompts()), split, args.seed, args.critic_batch)
         write_parquet(path, rows)
     except (OSError, ValueError) as error:
         fail(str(error))

@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from llm_rl import PolicyRows, Prompts, start_rows
 from llm_rl.integrations.verl.rows import both_roles, write_parquet
+from llm_rl.raro.arguments import CriticBatch
 from llm_rl.raro.start import LABELS
 from llm_rl.training import need_writable, parse
 from scripts.verl.model import chat_words, write_model
@@ -29,6 +30,7 @@ class VerlGameArguments:
     output_dir: str = field(default="runs/verl_game", metadata={"help": "Folder."})
     start_steps: int = field(default=150, metadata={"help": "Supervised steps of the model."})
     copies: int = field(default=4, metadata={"help": "How often each question stands in the training rows."})
+    critic_batch: CriticBatch = field(default="separate", metadata={"help": "mixed: rows for +critic_batch=mixed."})
     seed: int = field(default=0, metadata={"help": "Random seed of model, rows and their order."})
 
 
@@ -53,9 +55,10 @@ def main() -> None:
         steps=args.start_steps,
         length=512,
     )
-    write_parquet(folder / "train.parquet", both_roles(PolicyRows(rows * args.copies, prompts), "train", args.seed))
+    train = both_roles(PolicyRows(rows * args.copies, prompts), "train", args.seed, args.critic_batch)
+    write_parquet(folder / "train.parquet", train)
     write_parquet(folder / "validation.parquet", both_roles(PolicyRows(rows[:8], prompts), "validation", args.seed))
-    print(f"{folder} ({model.num_parameters():,} parameters, {len(rows) * args.copies * 2} training rows)")
+    print(f"{folder} ({model.num_parameters():,} parameters, {len(train)} training rows)")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """RARO's roll-outs on verl: the policy answers and is judged; the critic judges. Source: docs/raro.md.
 
-verl makes an agent loop for each roll-out and takes from it one output with one reward. An agent loop that returns a
-list has one reward copied to every output, so policy and critic have rows of their own (`rows`), and the critiques that
-reward the policy are not trained on, as with `critic_batch="separate"` of `RAROTrainer`.
+verl makes an agent loop for each roll-out and takes from it one output with one reward; of a list all outputs
+get that one. So policy and critic have rows of their own (`rows`), and the critiques that reward the policy are not
+trained on, as with `critic_batch="separate"` of `RAROTrainer`. With `mixed.MixedBatchManager` they are: a policy's row
+then brings them, each with a reward of its own.
 """
 
 import asyncio
@@ -50,7 +51,8 @@ class RAROAgentLoop(AgentLoopBase):
 
     A policy's answer is judged `judgements` times, each in an order drawn for it, and again while there is no label, at
     most `rejudge_attempts` times. All roll-outs of a critic's prompt see the same pair in the same order. Completions
-    that are left out (over-length, without a label) get a response mask of 0.
+    that are left out (over-length, without a label) get a response mask of 0. In a mixed batch the answer and a pair of
+    an earlier step are judged by `rollout.n` critiques each, all of which the critic is trained on.
 
     Args:
         *args: Arguments of `AgentLoopBase`.
@@ -85,22 +87,28 @@ class RAROAgentLoop(AgentLoopBase):
         self.control_tokens = control_tokens(self.tokenizer)
         self.memory = replay_memory()
 
-    async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
-        """One completion, and what its reward needs.
+    async def run(
+        self, sampling_params: dict[str, Any], *, mixed: bool = False, **kwargs: Any
+    ) -> AgentLoopOutput | list[AgentLoopOutput]:
+        """One completion, and what its reward needs; in a mixed batch the policy's, then its critiques.
 
         Args:
             sampling_params: Sampling parameters of the server.
+            mixed: Whether this is a row of the policy in a mixed batch.
             **kwargs: The row's columns, with verl's "uid" and "global_steps".
 
         Returns:
-            The completion; `extra_fields["raro"]` is for `RARORewardManager`.
+            The completion; `extra_fields["raro"]` is for `RARORewardManager`. A critique's `extra_fields["group"]` is
+            that of its prompt among those of the row's roll-out.
 
         Raises:
-            ValueError: A prompt is longer than `rollout.prompt_length`.
+            ValueError: A prompt is longer than `rollout.prompt_length`, or `judgements` is above 1 in a mixed batch.
             RuntimeError: The policy wrote no answer for the critic to judge.
         """
         info = dict(kwargs["extra_info"])
         step = int(kwargs.get("global_steps", 0))
+        if mixed:
+            return await self._mixed(info, step, sampling_params, kwargs)
         role = self._policy if info["role"] == "policy" else self._critic
         return await role(info, step, sampling_params, kwargs)
 
@@ -113,9 +121,34 @@ class RAROAgentLoop(AgentLoopBase):
             if info["split"] == "train":
                 await self.memory.store.remote(pair)
             critiques = await self._judged(pair, sampling_params)
-        outcome = policy_outcome(written.text, written.truncated, info, critiques, RewardMatrix(), self.tags)
-        attached = {"critiques": [asdict(critique) for critique in critiques]}
-        return self._output(written, attached, counts=outcome.reward is not None, turns=2 + 2 * len(critiques))
+        return self._answer(info, written, critiques)
+
+    async def _mixed(
+        self, info: Mapping[str, Any], step: int, sampling_params: dict[str, Any], row: Mapping[str, Any]
+    ) -> list[AgentLoopOutput]:
+        """The policy's answer, mixed with history, and what the critic says of both."""
+        if self.judgements != 1:
+            raise ValueError(
+                f"judgements={self.judgements} does nothing in a mixed batch, where rollout.n critiques judge each "
+                "answer; set it to 1 in agent_loops.yaml"
+            )
+        written = await self._write(row["raw_prompt"], sampling_params)
+        pair = self._pair(info, written, step)
+        if pair is None:
+            return [self._answer(info, written, [])]
+        await self.memory.store.remote(pair)
+        earlier = await self.memory.draw.remote(step)
+        requests = {"fresh": Request(pair, coin())}
+        if earlier is not None:
+            requests["history"] = Request(earlier, coin(), replayed=True)
+        asked = [(name, one) for name, one in requests.items() for _ in range(self.rollout_config.n)]
+        said = await asyncio.gather(*(self._write(self._asked(one), sampling_params) for _, one in asked))
+        judged = [critique_of(one, text) for (name, one), text in zip(asked, said, strict=True) if name == "fresh"]
+        outputs = [self._answer(info, written, await self._judged(pair, sampling_params, judged))]
+        for (name, one), text in zip(asked, said, strict=True):
+            outputs.append(self._critique(one, text))
+            outputs[-1].extra_fields["group"] = name
+        return outputs
 
     async def _critic(
         self, info: Mapping[str, Any], step: int, sampling_params: dict[str, Any], row: Mapping[str, Any]
@@ -124,11 +157,19 @@ class RAROAgentLoop(AgentLoopBase):
             return await self._request(info, step, sampling_params, row)
 
         request = await shared_requests().get(str(row["uid"]), make)
+        return self._critique(request, await self._write(self._asked(request), sampling_params))
+
+    def _answer(self, info: Mapping[str, Any], written: Written, critiques: Sequence[Critique]) -> AgentLoopOutput:
+        outcome = policy_outcome(written.text, written.truncated, info, critiques, RewardMatrix(), self.tags)
+        attached = {"critiques": [asdict(critique) for critique in critiques]}
+        return self._output(written, attached, counts=outcome.reward is not None, turns=2 + 2 * len(critiques))
+
+    def _critique(self, request: Request, written: Written) -> AgentLoopOutput:
         pair = request.pair
-        written = await self._write(self._asked(request), sampling_params)
-        critique = Critique(written.text, request.expert_first, written.truncated)
-        outcome = critic_outcome(critique, pair, RewardMatrix())
+        outcome = critic_outcome(critique_of(request, written), pair, RewardMatrix())
         attached = {
+            "role": "critic",
+            "question_id": pair.question_id,
             "question": pair.question,
             "expert_answer": pair.expert_answer,
             "policy_answer": pair.policy_answer,
@@ -155,9 +196,13 @@ class RAROAgentLoop(AgentLoopBase):
             "raise rollout.response_length, or start from a model that was fine-tuned on the answers"
         )
 
-    async def _judged(self, pair: Pair, sampling_params: dict[str, Any]) -> list[Critique]:
-        """Critiques of an answer, with further ones while none has a label."""
-        critiques = await asyncio.gather(*(self._judge(pair, sampling_params) for _ in range(self.judgements)))
+    async def _judged(
+        self, pair: Pair, sampling_params: dict[str, Any], given: Sequence[Critique] = ()
+    ) -> list[Critique]:
+        """Critiques of an answer, those given if there are any, with further ones while none has a label."""
+        critiques = list(given) or await asyncio.gather(
+            *(self._judge(pair, sampling_params) for _ in range(self.judgements))
+        )
         for _ in range(self.rejudge_attempts):
             if any(critique.label(pair) is not None for critique in critiques):
                 break
@@ -165,9 +210,8 @@ class RAROAgentLoop(AgentLoopBase):
         return list(critiques)
 
     async def _judge(self, pair: Pair, sampling_params: dict[str, Any]) -> Critique:
-        request = Request(pair, bool(np.random.default_rng().integers(2)))
-        written = await self._write(self._asked(request), sampling_params)
-        return Critique(written.text, request.expert_first, written.truncated)
+        request = Request(pair, coin())
+        return critique_of(request, await self._write(self._asked(request), sampling_params))
 
     def _asked(self, request: Request) -> Any:
         pair = request.pair
@@ -209,3 +253,13 @@ class RAROAgentLoop(AgentLoopBase):
             metrics={},
             extra_fields={**written.extra_fields, "turn_scores": [], "tool_rewards": [], "raro": attached},
         )
+
+
+def coin() -> bool:
+    """Whether the expert's answer comes first, for a prompt of which nothing else decides it."""
+    return bool(np.random.default_rng().integers(2))
+
+
+def critique_of(request: Request, written: Written) -> Critique:
+    """What was written to a request."""
+    return Critique(written.text, request.expert_first, written.truncated)

@@ -78,14 +78,14 @@ class RARORewardManager(RewardManagerBase):
             ValueError: A row of the policy has no critiques, or one of the critic no answer of the policy.
         """
         item = data[len(data) - 1]
-        info = dict(item.non_tensor_batch["extra_info"])
         attached = (item.non_tensor_batch.get("tool_extra_fields") or {}).get("raro") or {}
+        info = {**item.non_tensor_batch["extra_info"], **attached}
         responses = item.batch["responses"]
         length = int(item.batch["attention_mask"][-responses.shape[-1] :].sum())
         ids = responses[:length].tolist()
         text = await self.loop.run_in_executor(None, self.decoder.decode, ids)
         truncated = is_truncated(ids, self.limit, self.tokenizer.eos_token_id)
-        outcome = self._outcome({**info, **attached}, text, truncated)
+        outcome = self._outcome(info, text, truncated)
         labels = len(outcome.labels) or 1
         reward = outcome.reward or 0.0
         return {

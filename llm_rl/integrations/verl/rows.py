@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from llm_rl.raro import Pair, PolicyRows, Prompts, extract_answer, question_key
+from llm_rl.raro.arguments import CriticBatch
 from llm_rl.raro.prompts import REASONING_TAGS
 from llm_rl.training.storage import PARTIAL
 
@@ -89,7 +90,7 @@ def stored_row(
     )
 
 
-def both_roles(rows: PolicyRows, split: str, seed: int) -> list[dict[str, Any]]:
+def both_roles(rows: PolicyRows, split: str, seed: int, critic_batch: CriticBatch = "separate") -> list[dict[str, Any]]:
     """A row of each role for each question, side by side, in a random order of questions.
 
     Every other critic row is of history, so four rows that begin at a multiple of four hold two prompts of
@@ -99,6 +100,8 @@ def both_roles(rows: PolicyRows, split: str, seed: int) -> list[dict[str, Any]]:
         rows: Questions and expert answers.
         split: "train", or another name: then every critic row is fresh.
         seed: Seed of the order.
+        critic_batch: For "mixed" training rows are the policy's alone, which bring the critic's completions
+            (`mixed.MixedBatchManager`).
 
     Raises:
         ValueError: The prompts are text, which verl does not take, or a row is none of RARO's.
@@ -110,7 +113,8 @@ def both_roles(rows: PolicyRows, split: str, seed: int) -> list[dict[str, Any]]:
         source: PolicySource = "history" if split == "train" and place % 2 else "fresh"
         row = rows[number]
         result.append(policy_row(row, len(result), split, rows.tags))
-        result.append(critic_row(row, len(result), split, rows.tags, source))
+        if split != "train" or critic_batch == "separate":
+            result.append(critic_row(row, len(result), split, rows.tags, source))
     return result
 
 

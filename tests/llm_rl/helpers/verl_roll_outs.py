@@ -18,7 +18,7 @@ pytest.importorskip("verl", reason="verl is not installed, see docs/raro.md")
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
-from verl.experimental.agent_loop.agent_loop import AgentLoopWorker, DictConfigWrap
+from verl.experimental.agent_loop.agent_loop import AgentLoopWorker, DictConfigWrap, _agent_loop_registry
 from verl.trainer.ppo.reward import load_reward_manager
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
@@ -94,3 +94,33 @@ def roll_out(config, tokenizer, says, rows, uids=None, step=1, **options):
         for output, info in zip(outputs, extra, strict=True)
     ]
     return outputs, scores, server
+
+
+def mixed_batch(config, tokenizer, says, row, monkeypatch, step):
+    """What verl's trainer finds of a row of the policy in a mixed batch: the fields of each completion, by its key."""
+    from llm_rl.integrations.verl.mixed import MixedBatchWorker
+
+    found = {}
+
+    async def put(keys, fields, tags, partition_id):
+        found.update({key: fields[place] for place, key in enumerate(keys)})
+
+    monkeypatch.setattr("verl.trainer.ppo.v1.agent_loop_tq.tq.async_kv_batch_put", put)
+    monkeypatch.setitem(_agent_loop_registry, "raro", OmegaConf.load(CONFIGS / "agent_loops.yaml")[0])
+    worker = object.__new__(MixedBatchWorker)
+    worker.config, worker.tokenizer, worker.dataset_cls = config, tokenizer, RLHFDataset
+    worker.processor, worker.hf_model_type, worker.tools, worker.distillation_enabled = None, None, [], False
+    worker.mm_processor_kwargs, worker.llm_client = {}, ScriptedServer(tokenizer, says)
+    trajectory = {"step": step, "sample_index": 0, "rollout_n": 0, "validate": False}
+
+    async def run():
+        score_one = load_reward_manager(config, tokenizer).run_single
+        worker.reward_loop_worker_handles = [SimpleNamespace(compute_score=SimpleNamespace(remote=score_one))]
+        given = {**row, "raw_prompt": row["prompt"], "uid": f"u{step}", "global_steps": step}
+        sessions = range(config.actor_rollout_ref.rollout.n)
+        await asyncio.gather(
+            *(worker._run_agent_loop({}, trajectory, trace=False, session_id=one, **given) for one in sessions)
+        )
+
+    asyncio.run(run())
+    return found

@@ -1,5 +1,6 @@
 """verl trains on a processor: RARO with its replay memory, stopped and resumed, and GRPO on Sudoku."""
 
+import json
 import os
 import re
 import subprocess
@@ -43,8 +44,26 @@ def memory_of(folder, step):
     return memory.pairs()
 
 
-def test_raro_goes_on_with_weights_and_memory_of_its_checkpoint(tmp_path):
-    run(sys.executable, "-m", "scripts.verl.raro_game", "--output_dir", str(tmp_path), "--start_steps", "60")
+def check_payment(file):
+    """Both roles are in a step's mixed batch, and the policy was paid for the labels that the critic is trained on."""
+    scores = {row["uid"]: row["score"] for row in map(json.loads, file.read_text().splitlines())}
+    groups = {}
+    for uid, score in scores.items():
+        groups.setdefault(uid.rsplit("_", 2)[0], []).append(score)
+    judged = [uid for uid in groups if "_fresh" in uid]
+    assert judged and all(len(group) == 4 for uid, group in groups.items() if not uid.startswith("pad"))
+    for uid in judged:
+        # A reward of 0 is a wrong label or none; an answer without any label was judged again.
+        other = [0.6 * (score < 3) for score in groups[uid] if score > 2]
+        allowed = [(sum(other) + wrong) / max(len(other) + wrong, 1) for wrong in range(5 - len(other))]
+        allowed += [0.6] * (not other)
+        assert any(abs(scores[uid.replace("_fresh", "_") + "_0"] - one) < 1e-5 for one in allowed)
+
+
+@pytest.mark.parametrize("critic_batch", ["separate", "mixed"])
+def test_raro_goes_on_with_weights_and_memory_of_its_checkpoint(tmp_path, critic_batch):
+    game = ["--output_dir", str(tmp_path), "--start_steps", "60", "--critic_batch", critic_batch]
+    run(sys.executable, "-m", "scripts.verl.raro_game", *game)
     checkpoints = tmp_path / "checkpoints"
     settings = [
         "+game=numbers",
@@ -55,7 +74,10 @@ def test_raro_goes_on_with_weights_and_memory_of_its_checkpoint(tmp_path):
         "trainer.val_before_train=False",
         "trainer.test_freq=-1",
         "trainer.save_freq=2",
+        f"trainer.rollout_data_dir={tmp_path}/rollouts",
     ]
+    if critic_batch == "mixed":
+        settings += ["+critic_batch=mixed", "actor_rollout_ref.actor.ppo_mini_batch_size=72"]
     first = train("raro", *settings, "trainer.total_training_steps=2")
     then = train("raro", *settings, "trainer.total_training_steps=4")
     assert list(first) == [1, 2] and list(then) == [3, 4]
@@ -66,6 +88,10 @@ def test_raro_goes_on_with_weights_and_memory_of_its_checkpoint(tmp_path):
     assert abs(float(first[1]["actor/kl_loss"])) < 1e-9
     (extra,) = (checkpoints / "global_step_4" / "actor").glob("extra_state*")
     assert torch.load(extra, weights_only=False)["lr_scheduler"]["last_epoch"] == 4
+
+    if critic_batch == "mixed":
+        for step in range(1, 5):
+            check_payment(tmp_path / "rollouts" / f"{step}.jsonl")
 
     # The memory goes on where it was saved.
     saved, later = memory_of(checkpoints, 2), memory_of(checkpoints, 4)

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
 from llm_rl.integrations.verl import advantages as advantages  # registers the estimator
-from tests.llm_rl.helpers.verl_roll_outs import LIMIT, ROWS, configuration, question_row, roll_out
+from tests.llm_rl.helpers.verl_roll_outs import LIMIT, ROWS, configuration, mixed_batch, question_row, roll_out
 
 
 @pytest.fixture(scope="module")
@@ -335,3 +336,66 @@ def test_prompts_that_do_not_fit_and_policies_that_never_answer(config, tokenize
         roll_out(short, tokenizer, picks_the_expert, [question_row("policy")])
     with pytest.raises(RuntimeError, match=r"no answer to question .* in 3 attempts"):
         roll_out(config, tokenizer, lambda role, text, count: "<REASONING>hm", [question_row("critic")])
+
+
+# Mixed batches
+
+
+@uses_memory
+def test_the_critiques_that_reward_the_policy_are_those_that_the_critic_is_trained_on(tokenizer, monkeypatch):
+    config = configuration("+critic_batch=mixed", "actor_rollout_ref.rollout.n=4")
+
+    labels, asked = ("[Answer 1]", "[Tie]", "hm", "[Answer 2]", "hm…"), Counter()
+
+    def says(role, text, count):
+        if role == "policy":
+            return f"answer {count}"
+        asked[text] += 1
+        return labels[(asked[text] + int(re.search(r"answer (\d)", text)[1])) % 5]
+
+    for step, members in ((1, 1 + 4), (2, 1 + 2 * 4)):  # in the first step there is no history
+        question = question_row("policy", step - 1)
+        found = mixed_batch(config, tokenizer, says, question, monkeypatch, step)
+        groups = {}
+        for key in sorted(found):
+            groups.setdefault(key.rsplit("_", 2)[0], []).append(found[key])
+        policy = groups[f"u{step}"]
+        assert len(found) == 4 * members and {len(group) for group in groups.values()} == {4}
+        scores = {uid: torch.tensor([one["rm_scores"].sum() for one in group]) for uid, group in groups.items()}
+        counts = {uid: torch.tensor([any(one["response_mask"]) for one in group]) for uid, group in groups.items()}
+
+        # An answer is paid by what its own critiques earn, those that count; they judge it, in one order.
+        shown = {uid: {tokenizer.decode(one["prompts"]) for one in group} for uid, group in groups.items()}
+        assert all(len(texts) == 1 for texts in shown.values())
+        for place, answer in enumerate(policy):
+            uid = f"u{step}_fresh{place}"
+            earned = (scores[uid] - 2)[counts[uid]].tolist()
+            paid = [{1.0: 0.0, 0.0: 1.0, 0.55: 0.6}[round(one, 2)] for one in earned]
+            assert paid and scores[f"u{step}"][place].item() == pytest.approx(sum(paid) / len(paid))
+            assert tokenizer.decode(answer["responses"][:-1]) in next(iter(shown[uid]))
+        assert all(ROWS[0]["question"] in next(iter(shown[uid])) for uid in groups if "history" in uid)
+
+        # Advantages are each role's own, times λ · all / role.
+        of_critic = {uid: uid != f"u{step}" for uid in groups}
+        sizes = [sum(int(counts[uid].sum()) for uid in groups if of_critic[uid] == role) for role in (False, True)]
+        uids = [uid for uid in groups for _ in range(4)]
+        assert uids == [one["uid"] for group in groups.values() for one in group]
+        mask = torch.cat([*counts.values()]).long()[:, None]
+        advantages = advantages_of(config, torch.cat([*scores.values()])[:, None], mask, uids).view(-1, 4)
+        for uid, given in zip(groups, advantages, strict=True):
+            role = of_critic[uid]
+            alone = role_advantages(scores[uid][None] - 2 * role, counts[uid][None])[0]
+            torch.testing.assert_close(given, alone * (1 / 9, 8 / 9)[role] * len(found) / sizes[role])
+
+
+@uses_memory
+def test_a_mixed_batch_is_one_mini_batch_of_what_the_policys_rows_bring(config, tokenizer):
+    from llm_rl.integrations.verl.mixed import MixedBatchManager
+
+    with pytest.raises(ValueError, match=r"ppo_mini_batch_size=64 is not .*ppo_mini_batch_size=2112"):
+        MixedBatchManager(config)
+    manager = MixedBatchManager(configuration("+critic_batch=mixed"), None)
+    with pytest.raises(ValueError, match="a training row is the critic's"):
+        manager.generate_sequences({"extra_info": [question_row("critic")["extra_info"]]})
+    with pytest.raises(ValueError, match="judgements=2 does nothing in a mixed batch"):
+        roll_out(config, tokenizer, picks_the_expert, [{**question_row("policy"), "mixed": True}], judgements=2)
