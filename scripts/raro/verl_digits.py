@@ -4,8 +4,8 @@ Questions, experts and start are those of `scripts.raro.digits`: the start tries
 early or too late; as critic it adds up both answers. The folder receives `model`, `train.parquet` and
 `validation.parquet`, the policy's rows alone.
 
-    python -m scripts.verl.raro_digits [--output_dir runs/verl_digits]
-    python -m scripts.verl.raro_digits --read runs/verl_digits/validation  # what each validation found
+    python -m scripts.raro.verl_digits [--output_dir runs/verl_digits]
+    python -m scripts.raro.verl_digits --read runs/verl_digits/validation  # what each validation found
 """
 
 import json
@@ -24,7 +24,7 @@ from scripts.shared.signs import expression, puzzles, value
 
 @dataclass
 class VerlDigitsArguments:
-    """Arguments of `scripts/verl/raro_digits.py`."""
+    """Arguments of `scripts/raro/verl_digits.py`."""
 
     output_dir: str = field(default="runs/verl_digits", metadata={"help": "Folder."})
     read: str = field(default="", metadata={"help": "A run's validation_data_dir, to be read instead."})
