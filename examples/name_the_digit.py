@@ -4,7 +4,7 @@ A 4×4 board is drawn by the environments' renderer with one cell marked, and th
 LLaVA of about 135,000 weights, built here with its processor. Supervised learning stops early; GRPO goes on with the
 reward alone. Both are judged on boards that neither has seen, drawn greedily.
 
-    python examples/name_the_digit.py [--seeds 0 1 2 3 4] [--sft_steps 15] [--rl_steps 60]
+    python examples/name_the_digit.py [--seeds 0 1 2 3 4] [--sft_steps 25] [--rl_steps 120]
 """
 
 import argparse

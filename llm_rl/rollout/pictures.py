@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
 import torch
@@ -15,6 +16,12 @@ A_TOKEN = "token_type_ids"
 """How the names end of tensors that have a value for each token."""
 MOST = "pixel_values"
 """The tensor that the model's vision tower reads."""
+
+
+@cache
+def inputs_of(kind: Any) -> frozenset[str]:
+    """The names of what the forward pass of a class of models takes; read once, as every pass asks."""
+    return frozenset(inspect.signature(kind.forward).parameters)
 
 
 class PicturedPrompt(list[int]):
@@ -57,7 +64,7 @@ class Pictures:
             causal: The model.
             mask: bool `(B, L)`, the tokens, which in each row begin with those of the prompt.
         """
-        known = inspect.signature(causal.forward).parameters
+        known = inputs_of(causal.__class__)
         prompts = [
             {
                 name: value.to(mask.device, causal.dtype if value.is_floating_point() else None)
@@ -122,7 +129,7 @@ def beside_tokens(causal: Any, mask: Tensor, pictures: Pictures | None) -> dict[
         pictures: Those of the rows; None: none.
     """
     made = {} if pictures is None else pictures.inputs(causal, mask)
-    if "position_ids" in inspect.signature(causal.forward).parameters:
+    if "position_ids" in inputs_of(causal.__class__):
         if not (made and hasattr(causal.base_model, "get_rope_index")):
             made["position_ids"] = positions(mask)
     return made
@@ -169,8 +176,7 @@ def check_takes(causal: Any, ids: Sequence[int]) -> None:
     Raises:
         ValueError: The model does not know a tensor of them.
     """
-    tensors = ids.tensors if isinstance(ids, PicturedPrompt) else {}
-    known = inspect.signature(causal.forward).parameters
+    tensors, known = ids.tensors if isinstance(ids, PicturedPrompt) else {}, inputs_of(causal.__class__)
     if unknown := [name for name in tensors if name not in known and not name.endswith(A_TOKEN)]:
         raise ValueError(
             f"the processor makes {', '.join(unknown)} of a prompt, which {type(causal).__name__} does not take; pass "

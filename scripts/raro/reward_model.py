@@ -142,7 +142,7 @@ class Taught(LlamaTrial):
             config.num_labels = 1
             classifier = LlamaForSequenceClassification(config)
             classifier.model.load_state_dict(model.model.state_dict())
-            pairs, args = self.pairs(self.sampled(model, right, 8)), self.args
+            pairs, args = self.pairs(self.sampled(model, right, JUDGED)), self.args
             teach(classifier, pairs, self.words, steps=args.pair_steps, rate=args.start_learning_rate, seed=job.seed)
             classifier.save_pretrained(folder / "classifier")
         return model
@@ -157,7 +157,7 @@ class Taught(LlamaTrial):
         rows = self.rows(self.args.questions, 0, held_out=False) if rows is None else rows
         return sample_and_score(model, rows, rewards, self.words, num_generations=count, max_completion_length=LENGTH)
 
-    def pairs(self, found: Any, count: int = 8) -> Pairs:
+    def pairs(self, found: Any, count: int = JUDGED) -> Pairs:
         """Right answers beside wrong ones to the same question, none twice."""
         texts = [sample.row["prompt"] + text for sample, text in zip(found.samples, found.completions, strict=True)]
         good, made = [sample.scores[0] == 1 for sample in found.samples], Pairs()
@@ -194,14 +194,12 @@ class Taught(LlamaTrial):
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
         """The share of right answers to each held-out question, and what the classifier makes of all of them."""
-        test, classifier = (
-            self.rows(self.args.test_questions, self.args.test_seed, held_out=True),
-            self.classifier(seed),
-        )
+        test = self.rows(self.args.test_questions, self.args.test_seed, held_out=True)
+        classifier = self.classifier(seed)
         torch.manual_seed(0)
         found = self.sampled(model, [right, given, classifier], JUDGED, test)
         solved, used, score = torch.tensor([sample.scores for sample in found.samples]).T
-        pairs = self.pairs(found, JUDGED)
+        pairs = self.pairs(found)
         first, other = (classifier([""] * len(pairs), side) for side in zip(*pairs, strict=True)) if pairs else ([], [])
         ordered = torch.tensor([100.0 * (one > two) for one, two in zip(first, other, strict=True)]).mean()
         figures = {"score": score.mean(), "pairs": ordered, "given": 100 * used.mean()}
