@@ -107,6 +107,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(words, command)
     except KeyboardInterrupt:
         print(f"sudoku-dllm{f' {command}' if command else ''}: interrupted", file=sys.stderr)
+        # Where text that was being executed (a dataclass's, on import) is interrupted, Python ends `-m` by the signal
+        # although it was caught; executing another text makes it forget that.
+        exec("")
         return 130
     except ModuleNotFoundError as error:
         name = str(error.name).split(".")[0]

@@ -88,10 +88,8 @@ def compare(
         if is_first():
             compared.report(run, jobs)
     except KeyboardInterrupt:
-        print(
-            f"\nStopped. What ended is kept, the rest goes on from its last checkpoint: {again(run)}", file=sys.stderr
-        )
-        raise SystemExit(INTERRUPTED) from None
+        print(file=sys.stderr)
+        fail(f"stopped. What ended is kept, the rest goes on from its last checkpoint: {again(run)}", INTERRUPTED)
 
 
 def again(run: Path) -> str:

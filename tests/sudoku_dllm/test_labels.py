@@ -352,7 +352,7 @@ def test_ctrl_c_ends_with_the_command_that_goes_on(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in errors
-    assert "Stopped. What ended is kept" in errors
+    assert "stopped. What ended is kept" in errors
     assert f"--output_dir {run}" in errors and errors.rstrip().endswith("--resume_from_checkpoint last")
     assert list((run / "sft" / "seed42").glob("checkpoint-*"))
 

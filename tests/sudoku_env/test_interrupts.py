@@ -96,6 +96,21 @@ def test_an_interrupt_ends_the_command_with_its_status():
     assert time.monotonic() - sent < SECONDS
 
 
+TOLD = {
+    "sudoku_dllm": "import sudoku_dllm.__main__ as command\ncommand.run = work\nraise SystemExit(command.main([]))",
+    "llm_rl": "from llm_rl.training.command_line import fail\ntry: work()\nexcept KeyboardInterrupt: fail('', 130)",
+}
+
+
+@pytest.mark.parametrize("package", TOLD)
+def test_an_interrupt_of_text_that_is_executed_ends_the_command_with_its_status(package, tmp_path):
+    # as dataclasses do when they are imported; `-m` would end by the signal, although the interrupt was told
+    work = "lambda *_: exec('import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(60)')"
+    (tmp_path / "interrupted.py").write_text(f"work = {work}\n{TOLD[package]}\n")
+    process = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, capture_output=True, timeout=120)
+    assert process.returncode == 130 and b"Traceback" not in process.stderr, process.stderr
+
+
 def test_what_cannot_be_had_is_refused_with_what_was_reached(monkeypatch):
     with pytest.raises(
         BoardError, match=r"fewest clues that one came to were \d+, and 4 attempts were given up"
