@@ -40,7 +40,9 @@ def drawn(form: str, draw: Random) -> dict[str, Any]:
     words, numbers = draw.choices(["Ada", "blue", "fox", "river", "ten"], k=4), [draw.randrange(100) for _ in "four"]
     record = {"name": words[0], "age": numbers[0], "tags": words[1:]}
     tree = {"root": {"left": words[0], "right": draw.choice([words[1], None])}}
-    return {"record": record, "call": {"tool": draw.choice(["search", "add"]), "args": numbers}, "tree": tree}[form]
+    call = {"tool": draw.choice(["search", "add"]), "args": numbers}
+    found: dict[str, dict[str, Any]] = {"record": record, "call": call, "tree": tree}
+    return found[form]
 
 
 @dataclass
