@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.dllm_rl.helpers import tiny_text
 from tests.helpers.pages import ROOT, blocks, run_page
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
 
@@ -102,6 +103,8 @@ def test_the_examples_of_a_page_run_with_a_model_and_print_what_it_says(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = ROOT / name
+    for each in (tiny_text.text_model(), tiny_text.tokenizer()):
+        each.save_pretrained(tmp_path / "my-writer")
     names = run_page(page, tmp_path, monkeypatch, model=new_model(), tokenizer=tokenizer())
     said = COLOR.sub("", capsys.readouterr().out)
     assert all(text in said for text in claimed(page))

@@ -28,7 +28,6 @@ from tests.dllm_rl.models.test_adapter_training import dream_model
 from tests.helpers import SHORT
 from tests.llm_rl.rollout.test_spans import byte_fallback, byte_level, unigram
 
-pytest.importorskip("outlines_core", reason="needs the extra grammar: pip install 'sudoku-dllm[grammar]'")
 MASK, END, PAD = 4, 5, 6
 NAME, AGE = {"type": "string", "minLength": 1, "maxLength": 9}, {"type": "integer"}
 RECORD = {"type": "object", "properties": {"name": NAME, "age": AGE}, "required": ["name", "age"]}
