@@ -242,7 +242,6 @@ def test_supervised_training_asks_for_the_mask_token(tmp_path: Path) -> None:
 
 
 def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("outlines_core", reason="needs the extra grammar: pip install 'sudoku-dllm[grammar]'")
     for each in (tiny_text.text_model(), tiny_text.tokenizer()):
         each.save_pretrained(tmp_path / "my-writer")
     names = run_page(PAGE, tmp_path, monkeypatch, model=bert_model(), tokenizer=tokenizer())
