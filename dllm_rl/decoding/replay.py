@@ -96,10 +96,12 @@ def replay(
     order = _order(trajectories, responses, step_of)
     steps = order.amax(1) + 1  # (T,)
     unfinished = (order >= 0).sum(1) < trajectories.to_fill
+    # A decision is as wide as the step in which most was written.
     most = int((order.unsqueeze(2) == torch.arange(int(steps.max()), device=order.device)).sum(1).max())
     record = Record(trajectories, most, steps + unfinished, policy, lam)
     trajectories.to_fill = (order >= 0).sum(1)  # a trajectory ends where nothing more was written
 
+    # The loop of every decode, told what is chosen: so the record is that of a roll-out of our own.
     def told(number: int, scores: StateScores, _: Tensor, states: Tensor, some: Tensor) -> Choices:
         rows, ranks, positions = _surest_first(scores, states, order[some] == number)
         return rows, ranks, positions, responses[some[rows], positions]
