@@ -143,6 +143,7 @@ class ReplayBuffer:
 
     def _add(self, pair: Pair) -> None:
         place = self._added % self.capacity
+        # Algorithm R: the n-th pair takes one of n places, of which no more than `capacity` are there.
         if self.mode == "reservoir" and self._added >= self.capacity:
             place = int(self._generator.integers(self._added + 1))
         self._added += 1
@@ -155,6 +156,7 @@ class ReplayBuffer:
         if place == len(self._entries):
             self._entries.append(entry)
             return
+        # Texts are held once, until the last pair that has them goes.
         replaced = self._entries[place][0]
         self._entries[place] = entry
         self._uses[replaced] -= 1

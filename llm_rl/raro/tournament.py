@@ -48,6 +48,7 @@ def single_elimination(counts: Sequence[int], judge: Judge, seed: int = 0) -> li
         ValueError: A question has no answer, or the judge gives other than points.
     """
     left = _drawn(counts, seed)
+    # A round: neighbors in the bracket meet, of all questions at once, and who is better or has none goes on.
     while any(len(answers) > 1 for answers in left):
         matches = [
             Match(question, *answers[place : place + 2])
@@ -90,6 +91,7 @@ def swiss(counts: Sequence[int], judge: Judge, rounds: int | None = None, seed: 
     tables = [_Table(answers) for answers in _drawn(counts, seed)]
     needed = [(count - 1).bit_length() if rounds is None else rounds for count in counts]
     for number in range(max(needed, default=0)):
+        # Questions with fewer answers are done before others.
         pairs = [table.pairs() if number < most else [] for table, most in zip(tables, needed, strict=True)]
         matches = [Match(question, *pair) for question, of_question in enumerate(pairs) for pair in of_question]
         for match, points in zip(matches, _asked(judge, matches), strict=True):
@@ -110,11 +112,7 @@ def majority_vote(answers: Sequence[str]) -> int:
 
 
 class _Table:
-    """The standings of a Swiss tournament.
-
-    Args:
-        drawn: The answers in the order of the draw.
-    """
+    """The standings of a Swiss tournament of answers, in the order of their draw."""
 
     def __init__(self, drawn: Sequence[int]) -> None:
         self.drawn = drawn
@@ -161,11 +159,7 @@ def _drawn(counts: Sequence[int], seed: int) -> list[list[int]]:
 
 
 def _asked(judge: Judge, matches: Sequence[Match]) -> Sequence[float]:
-    """The points of matches.
-
-    Raises:
-        ValueError: They are not as many as the matches, or not in [0, 1].
-    """
+    """The points of matches."""
     points = judge(matches) if matches else []
     if len(points) != len(matches) or not all(0 <= each <= 1 for each in points):
         raise ValueError(f"the judge gave {list(points)[:8]} for {len(matches)} matches; give each a number in [0, 1]")

@@ -145,6 +145,7 @@ def play_turns(
     waiting = enumerate(encoded)
     asked: list[tuple[int, Mapping[str, Any], list[int], tuple[Sample, ...]]] = []
     while True:
+        # Where conversations have ended others begin, so that the engine's batch stays full.
         free = None if at_once is None else at_once - len(asked)
         asked += [(index, row, ids, ()) for index, (row, ids) in islice(waiting, free)]
         if not asked:
@@ -155,6 +156,7 @@ def play_turns(
         for (index, row, _, earlier), sample in zip(played, found, strict=True):
             turn = replace(partner.cut(sample), earlier=earlier)
             added = None if turn.truncated else partner.answer(index, turn)
+            # Answered, it goes on while there are turns and room; else what answered it was never read.
             if added is not None:
                 ids = [*turn.prompt_ids, *turn.completion_ids, *added]
                 if len(earlier) + 1 < max_turns and (room is None or len(ids) + params.max_new_tokens <= room):
