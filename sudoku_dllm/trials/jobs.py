@@ -65,6 +65,7 @@ class Pace:
         """What those that run are at, and how long all still take as far as that has been measured."""
         speeds = {key: (t - t0) / (s - s0) for key, (t0, s0, t, s) in self.seen.items() if s > s0 > 0}
         kinds = {of: [seconds for (_, other), seconds in speeds.items() if other == of] for _, of in speeds}
+        # What a phase not begun will take is what it takes others.
         typical = {phase: mean(seconds) for phase, seconds in kinds.items()}
         each, whole, at = [0.0], True, []
         for job in self.left:
@@ -192,6 +193,7 @@ def in_processes(setting: "Trial", run: Path, jobs: Sequence[Job], at_a_time: in
     os.environ["OMP_NUM_THREADS"] = "1"  # the processes inherit it
     try:
         while waiting or running:
+            # Where some have ended others begin.
             while waiting and len(running) < at_a_time:
                 job = waiting.pop(0)
                 shares = context.Array("d", [0.0, 0.0])
@@ -244,7 +246,7 @@ def summary(folder: Path) -> str:
 def _worker(setting: "Trial", job: Job, folder: Path, resume: bool, shares: Any) -> None:
     """A job in a process of its own, whose output goes to its log; it ends when the one that started it does."""
     starter = multiprocessing.parent_process()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the starter's, which ends its jobs
     with (folder / LOG).open("a", encoding="utf-8") as log:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(log.fileno(), stream.fileno())
@@ -252,6 +254,7 @@ def _worker(setting: "Trial", job: Job, folder: Path, resume: bool, shares: Any)
     quiet_libraries()
 
     def tell(place: int, share: float) -> None:
+        # Told after every update, and so the moment to see that nobody waits for the result any more.
         if starter is None or not starter.is_alive():
             os._exit(1)
         shares[place] = share

@@ -51,6 +51,7 @@ class Results:
         seeds: Sequence[int] | None = None,
     ) -> None:
         arms, start, there = list(arms), f"{within}/" if within else "", dict[Job, tuple[Records, str]]()
+        # Which folder has which job; what two of them have must be the same.
         for one in [records] if isinstance(records, Records) else records:
             for name in one.jobs():
                 path, seed = arm_and_seed(name)
@@ -64,6 +65,7 @@ class Results:
                         "leave one of them out"
                     )
         self.arms = [arm for arm in arms if any(job.arm == arm for job in there)]
+        # The base is not trained, so that one row of it stands for all seeds.
         jobs = [job for seed in seeds or sorted({job.seed for job in there}) if (job := Job(BASE, seed)) in there][:1]
         trained = seeds or sorted({job.seed for job in there if job.arm != BASE})
         jobs += [Job(arm, seed) for seed in trained for arm in self.arms if arm != BASE]
