@@ -271,6 +271,7 @@ def search_planes(work: Words, state: Ints, limit: Int, solution: Board) -> Int:
         left -= 1
         status = propagate(work, start)
         if status == STUCK:
+            # As long as guesses go well there are many solutions, and several at once come to one sooner.
             if not guessed:
                 lucky, guessed = _TRUSTED if _is_loose(work) else 0, True
             most = 1 if lucky < _TRUSTED else min(_MOST_AT_ONCE, lucky - _TRUSTED + 2)
@@ -285,6 +286,7 @@ def search_planes(work: Words, state: Ints, limit: Int, solution: Board) -> Int:
                 break
         else:
             lucky = lucky // 2 - 1
+        # The state below lacks the candidate that was assumed here: it is what the guess leaves to look at.
         start -= STATE_WORDS
     state[LEFT] = left
     return count
