@@ -206,7 +206,6 @@ def action_logprobs(
     at = positions.where(chosen, positions[:, :1]).clamp_min(0)  # behind the last one any, which adds 0
     token_logprobs = token_logprobs_at(scores, states[:, None], at, tokens, config.token_temperature)  # (A, k)
     token_logprobs = token_logprobs.where(chosen, 0.0)
-    # The first position is drawn from all, and tokens do not see each other.
     total = scores.position_logprobs[states, at[:, 0]]
     for rank in range(count):
         total = total + token_logprobs[:, rank]

@@ -120,7 +120,6 @@ def draw_positions(score: Tensor, count: int | None, uniforms: Tensor) -> tuple[
     choices = (score > NEG_INF).sum(1)  # (A,)
     most = int(choices.max()) if count is None else min(count, uniforms.shape[1])
     left, columns = score, torch.empty(len(score), most, dtype=torch.int64, device=score.device)
-    # All rows draw at once, each from what its own draws have left.
     for rank in range(most):
         left = left.masked_fill((choices <= rank)[:, None], 0.0)  # what is drawn there is left out below
         columns[:, rank] = inverse_cdf(left, uniforms[:, rank])

@@ -104,7 +104,6 @@ class Trying:
 
     def write(self, rows: Tensor, positions: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """See `Look.write`."""
-        # A function sees whole states: each candidate is asked about in one of its own, all of them at once.
         each = torch.arange(len(rows), device=rows.device)
         states = self.states[rows].unsqueeze(1).repeat(1, tokens.shape[1], 1)  # (B, C, R)
         states[each, :, positions] = tokens

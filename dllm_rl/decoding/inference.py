@@ -125,7 +125,6 @@ def decode(
     check_batch(problems, model=model)
     problems = problems.beside(model)
     trajectories = Trajectories(problems)
-    # Room in the record for each pass: at most one a position, unless taking back may go on for longer.
     most = trajectories.most_positions
     if how.take_back is not None:
         most = max(how.take_back.max_passes, most)

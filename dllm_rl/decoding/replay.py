@@ -96,7 +96,6 @@ def replay(
     order = _order(trajectories, responses, step_of)
     steps = order.amax(1) + 1  # (T,)
     unfinished = (order >= 0).sum(1) < trajectories.to_fill
-    # A decision is as wide as the step in which most was written.
     most = int((order.unsqueeze(2) == torch.arange(int(steps.max()), device=order.device)).sum(1).max())
     record = Record(trajectories, most, steps + unfinished, policy, lam)
     trajectories.to_fill = (order >= 0).sum(1)  # a trajectory ends where nothing more was written

@@ -200,7 +200,6 @@ def rollout(
     count = how.tokens_per_step
     if count is None:
         raise ValueError("tokens_per_step=None is for decodes; a roll-out needs a number of positions a decision")
-    # A full trajectory has a decision for each k positions; of those that a guard refuses each may need one.
     decisions = -(-trajectories.to_fill // count) if how.guard is None else trajectories.to_fill  # rounded up
     record = Record(trajectories, count, decisions, how.policy, lam)
     for step in decoding_steps(

@@ -74,7 +74,6 @@ class CrossEntropy(Term):
 
         def value(visited: VisitedStates) -> TermValue:
             states = visited.states
-            # The answer where it may be told; else what the roll-out wrote in the end, which a guard has kept right.
             if own is None:
                 answers = states.answers  # (N, R)
                 counted = states.problems.learned(states.masked, states.of, states.definite, self.config.ce_on)

@@ -119,7 +119,6 @@ class JudgedDecisions(Term):
         uniforms = self.noise.of_states(rollout.problem_of, JUDGED, shape)  # (S, D, k, 2)
 
         def value(visited: VisitedStates) -> TermValue:
-            # Draw and judge: the pass that gives the gradient has the distribution of all decisions.
             states = visited.states
             every = torch.arange(len(states.responses), device=device)
             positions, tokens = draw_decisions(states.scores, every, uniforms[visited.chosen], states.policy)

@@ -282,7 +282,6 @@ class UnmaskTrainer(BufferedTrainer):
         )
 
     def _make_rollout(self, model: nn.Module, inputs: dict[str, UnmaskBatch]) -> list[Rollout]:
-        # Uniforms by the problem's number, however problems are dealt; as many as the longest answer may choose.
         problems = inputs["problems"].to(self.args.device)
         first = self._first_number(self._slot)
         noise = puzzle_noise(

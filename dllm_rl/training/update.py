@@ -122,7 +122,6 @@ def objective_pass(
         drawn = drawn[mini_batch.has(rollout.problem_of[drawn])]
         fraction = fraction / mini_batch.count
     with_gradient = any(term.of_decisions for term in terms)
-    # A pass at a time: what its states are worth, and the gradient of that, before the next one needs the memory.
     for visited in visited_states(
         model, rollout, drawn, fraction, config, max_tokens, max_masked, with_gradient=with_gradient
     ):

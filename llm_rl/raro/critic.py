@@ -130,7 +130,6 @@ class CriticPass:
         """
         attempts = self.args.rejudge_attempts if self.args.on_unparsable == "rejudge" else 0
         for attempt in range(1, attempts + 1):
-            # Those alone of whose critiques none could be read, in orders drawn anew.
             unlabeled = [None if any(found) else pair for pair, found in zip(pairs, labels, strict=True)]
             if attempt == 1:
                 metrics.add_ratio("policy/rejudged_frac", sum(map(bool, unlabeled)), len(pairs))

@@ -86,7 +86,6 @@ class CriticJudge:
         Raises:
             ValueError: The critic's prompt leaves no room for a critique.
         """
-        # Asked is what is new; what needs no critic gets its points from `_pair`.
         asked = [match for match in dict.fromkeys(matches) if match not in self._points]
         pairs = {match: pair for match in asked if (pair := self._pair(match)) is not None}
         requests = [Request(pair, left_first) for pair in pairs.values() for left_first in (True, False)]

@@ -167,7 +167,6 @@ def quoted_spans(text: str) -> list[tuple[int, int]]:
     of the text; any other mark without an end quotes nothing.
     """
     ends = _code_ends(text) | _section_ends(text) | _mark_ends(text)
-    # Of marks inside a quotation none is looked at: the search goes on behind its end.
     spans, position = [], 0
     while found := _QUOTATION.search(text, position):
         end = found.end() if found["whole"] else ends.get(found.start())

@@ -156,7 +156,6 @@ class ReplayBuffer:
         if place == len(self._entries):
             self._entries.append(entry)
             return
-        # Texts are held once, until the last pair that has them goes.
         replaced = self._entries[place][0]
         self._entries[place] = entry
         self._uses[replaced] -= 1

@@ -91,7 +91,6 @@ def swiss(counts: Sequence[int], judge: Judge, rounds: int | None = None, seed: 
     tables = [_Table(answers) for answers in _drawn(counts, seed)]
     needed = [(count - 1).bit_length() if rounds is None else rounds for count in counts]
     for number in range(max(needed, default=0)):
-        # Questions with fewer answers are done before others.
         pairs = [table.pairs() if number < most else [] for table, most in zip(tables, needed, strict=True)]
         matches = [Match(question, *pair) for question, of_question in enumerate(pairs) for pair in of_question]
         for match, points in zip(matches, _asked(judge, matches), strict=True):

@@ -270,7 +270,6 @@ class RAROTrainer(RolloutTrainer):
                 with self.accelerator.autocast():
                     batch.ref_per_token_logps = self.reference.logprobs(batch)
         self.settle()
-        # Each role by its own sequences and tokens of the whole step: shares then add up, whatever the batches.
         counts = [self._role_counts(batches, is_critic) for is_critic in (False, True)]
         for batch in batches:
             batch.policy_counts, batch.critic_counts = counts

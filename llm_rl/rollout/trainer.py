@@ -197,7 +197,6 @@ class RolloutTrainer(BufferedTrainer):
     def _prepare_rollout(self, samples: list[Sample]) -> list[RolloutBatch]:
         """The micro-batches of completions, in order, with rewards and advantages."""
         rewards = self._score_completions(samples)
-        # What teaches nothing makes room before anything dear is computed for it.
         if self.args.dynamic_sampling_attempts:
             samples, rewards = self._dynamic_sampling(samples, rewards)
         micro_batches = self._prepare_batch_inputs(samples)

@@ -145,7 +145,6 @@ def play_turns(
     waiting = enumerate(encoded)
     asked: list[tuple[int, Mapping[str, Any], list[int], tuple[Sample, ...]]] = []
     while True:
-        # Where conversations have ended others begin, so that the engine's batch stays full.
         free = None if at_once is None else at_once - len(asked)
         asked += [(index, row, ids, ()) for index, (row, ids) in islice(waiting, free)]
         if not asked:

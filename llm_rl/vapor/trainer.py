@@ -96,7 +96,6 @@ class VAPORTrainer(RolloutTrainer):
         """Adds the spans of s_i, and each prompt's pair, encoded once."""
         size = self.args.num_generations if num_generations is None else num_generations
         batch, firsts = super()._collate(samples), list(samples[::size])
-        # A pair stands behind its prompt alone, once, or behind each completion's own s_i.
         pairs = [self._encode_pair(sample.row) for sample in firsts]
         if self.args.preference_context == "generated":
             firsts, pairs = list(samples), [pair for pair in pairs for _ in range(size)]

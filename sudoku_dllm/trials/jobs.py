@@ -65,7 +65,6 @@ class Pace:
         """What those that run are at, and how long all still take as far as that has been measured."""
         speeds = {key: (t - t0) / (s - s0) for key, (t0, s0, t, s) in self.seen.items() if s > s0 > 0}
         kinds = {of: [seconds for (_, other), seconds in speeds.items() if other == of] for _, of in speeds}
-        # What a phase not begun will take is what it takes others.
         typical = {phase: mean(seconds) for phase, seconds in kinds.items()}
         each, whole, at = [0.0], True, []
         for job in self.left:
@@ -193,7 +192,6 @@ def in_processes(setting: "Trial", run: Path, jobs: Sequence[Job], at_a_time: in
     os.environ["OMP_NUM_THREADS"] = "1"  # the processes inherit it
     try:
         while waiting or running:
-            # Where some have ended others begin.
             while waiting and len(running) < at_a_time:
                 job = waiting.pop(0)
                 shares = context.Array("d", [0.0, 0.0])

@@ -51,7 +51,6 @@ class Results:
         seeds: Sequence[int] | None = None,
     ) -> None:
         arms, start, there = list(arms), f"{within}/" if within else "", dict[Job, tuple[Records, str]]()
-        # Which folder has which job; what two of them have must be the same.
         for one in [records] if isinstance(records, Records) else records:
             for name in one.jobs():
                 path, seed = arm_and_seed(name)

@@ -125,7 +125,6 @@ def train_job(
     Returns:
         What was spent: `updates`, `puzzles_seen`, `cpu_seconds`, `seconds`.
     """
-    # Jobs run side by side, and their lines are those of `jobs`.
     for shown in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(shown)
     scored, apart = validate if curve_points else None, 1 / max(1, curve_points)

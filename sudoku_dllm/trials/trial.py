@@ -205,7 +205,6 @@ class Trial(ABC):
         set_seed(job.seed)
         model, stages, trainer = self.begin(job, folder), self.stages(job.arm), None
         spent = {name: NOTHING_SPENT[name] for name in self.SPENT}
-        # One stage after the other on the same model, each spending its own budget.
         for before, (stage, budget) in enumerate(stages):
             into = folder if stage == job.arm else folder / stage
 
@@ -216,7 +215,6 @@ class Trial(ABC):
             spent = {name: value + more[name] for name, value in spent.items()}
         if stages and is_first():
             self.keep(model, folder)
-        # Judged by all processes of its training, all of them with the same problems.
         self.progress = judging
         judging(0.0)
         with passes_of(trainer):

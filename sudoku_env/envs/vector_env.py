@@ -113,7 +113,6 @@ class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64
         if not self._begun.all() or (self._mode is AutoresetMode.DISABLED and waiting.any()):
             row = int(np.argmax(~self._begun | waiting))
             raise gymnasium.error.ResetNeeded(f"episode {row} is over or has not begun; call reset() first")
-        # Who acts, and who begins anew in place of acting; all checked before anything changes.
         rewards = self._play(self._check_actions(actions, waiting))
         if waiting.any():
             self._deal(waiting, -1)

@@ -271,7 +271,6 @@ def search_planes(work: Words, state: Ints, limit: Int, solution: Board) -> Int:
         left -= 1
         status = propagate(work, start)
         if status == STUCK:
-            # As long as guesses go well there are many solutions, and several at once come to one sooner.
             if not guessed:
                 lucky, guessed = _TRUSTED if _is_loose(work) else 0, True
             most = 1 if lucky < _TRUSTED else min(_MOST_AT_ONCE, lucky - _TRUSTED + 2)

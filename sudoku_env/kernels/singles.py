@@ -68,7 +68,6 @@ def definite9(board: Board, definite: Board, state: Words) -> bool:
     state[24], state[25], state[26] = blank0, blank1, blank2
     x0, x1, x2, x9 = ~seen0 & blank0, ~seen1 & blank1, ~seen2 & blank2, ~seen9 & load(state, 24)
 
-    # Naked are cells with one candidate; hidden is what stands once in a column, in all bands, or in a row or box.
     _, two0 = at_least(x0, broadcast(x9, 0))
     _, two1 = at_least(x1, broadcast(x9, 1))
     _, two2 = at_least(x2, broadcast(x9, 2))
