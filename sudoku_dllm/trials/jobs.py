@@ -244,7 +244,7 @@ def summary(folder: Path) -> str:
 def _worker(setting: "Trial", job: Job, folder: Path, resume: bool, shares: Any) -> None:
     """A job in a process of its own, whose output goes to its log; it ends when the one that started it does."""
     starter = multiprocessing.parent_process()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the starter's, which ends its jobs
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with (folder / LOG).open("a", encoding="utf-8") as log:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(log.fileno(), stream.fileno())
@@ -252,7 +252,6 @@ def _worker(setting: "Trial", job: Job, folder: Path, resume: bool, shares: Any)
     quiet_libraries()
 
     def tell(place: int, share: float) -> None:
-        # Told after every update, and so the moment to see that nobody waits for the result any more.
         if starter is None or not starter.is_alive():
             os._exit(1)
         shares[place] = share
