@@ -155,7 +155,7 @@ def _refuse(problems: UnmaskBatch, field: str, found: str, expected: str) -> NoR
 def _refuse_where(
     problems: UnmaskBatch, wrong: Tensor, field: str, expected: str, *, shown: Tensor | None = None
 ) -> None:
-    """Name the first of the wrong positions, bool `(N, L)`, of a field and its value there."""
+    """Name the first of the wrong positions, bool of a field's shape, and its value there."""
     if bool(wrong.any()):
         row, column = wrong.nonzero()[0].tolist()
         value = (getattr(problems, field) if shown is None else shown)[row, column].item()

@@ -8,8 +8,7 @@ excluded),
     token          π(v|ℓ,s) = softmax(logits_ℓ / T_tok)[v]
 
 Everything is computed in log space and in fp32, or in fp64 for a model whose logits are. Roll-outs and updates call the
-same functions, so that the ratio of a fresh roll-out is 1. N states of R response positions have M masked positions in
-all; per-position tensors keep the M rows packed, in row-major order of the states.
+same functions, so that the ratio of a fresh roll-out is 1. The rows of masked positions are packed, state by state.
 """
 
 import math
@@ -132,11 +131,11 @@ def logits_at(
         prompt_ids: int64 `(N, P)`, padded on the left.
         prompt_mask: bool `(N, P)`, false at padding, or None where there is none.
         responses: int64 `(N, R)`.
-        at: bool `(N, R)`, the M positions.
+        at: bool `(N, R)`, these positions, M masked and W written ones.
         mask_id: The mask token.
 
     Returns:
-        fp32 `(M, V)`, the mask token at -inf.
+        fp32 `(M + W, V)`, the mask token at -inf.
     """
     attention_mask = None
     if prompt_mask is not None:
@@ -160,6 +159,7 @@ def scores_of(logits: Tensor, masked: Tensor, config: PolicyConfig) -> StateScor
     packed = log_margins(logits, config.margin_eps)
     if not bool(packed.isfinite().all()):
         raise FloatingPointError("the model's logits are not finite; lower the learning rate or check the weights")
+    # The row behind the last is -inf: position -1, where nothing is masked, reads it.
     margins = F.pad(packed, (0, 1), value=NEG_INF)[row_of]
     position_logprobs = masked_log_softmax(margins, masked, temperature=config.position_temperature)
     return StateScores(logits, row_of, margins, position_logprobs)

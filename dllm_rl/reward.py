@@ -17,8 +17,7 @@ def log_expected_reward(
     """log f(s), with f(s) = λ Σ_{ℓ∈S2} π(ℓ|s) + Σ_{ℓ∈S1} π(ℓ|s) π(y*_ℓ|ℓ,s).
 
     Where a position of S2 is scored its term is λ π(ℓ|s) π(y*_ℓ|ℓ,s), as λ is then paid for the answer's token
-    alone. f is the expectation of the environment's reward over the policy's immediate action. It is computed by
-    logsumexp over the logarithms of the terms, as docs/sources.md asks.
+    alone. f is the expectation of the environment's reward over the policy's immediate action.
 
     Args:
         position_logprobs: fp32 `(N, R)`, log π(ℓ|s).
@@ -31,6 +30,7 @@ def log_expected_reward(
     Returns:
         fp32 `(N,)`; -inf, without gradient, for a state with no term.
     """
+    # The terms, in logarithms as docs/sources.md asks: those of S1, and of S2 times λ.
     counted = definite | (tail & scored)
     logprobs = position_logprobs + answer_logprobs.masked_fill(~counted, 0.0)
     terms = torch.where(definite, logprobs, NEG_INF)
@@ -40,6 +40,7 @@ def log_expected_reward(
         some = (definite | tail).any(dim=1)
     else:
         some = definite.any(dim=1)
+    # Where there is no term f is 0; taken out before the sum, since behind it the gradient would be NaN.
     safe = torch.where(some[:, None], terms, 0.0)
     return torch.where(some, safe.logsumexp(dim=1), NEG_INF)
 

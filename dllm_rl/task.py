@@ -86,11 +86,7 @@ class UnmaskBatch(ABC):
         return ~(self.judged[of] & written & (responses != self.answers[of])).any(1)
 
     def answers_to(self, responses: Tensor, of: Tensor) -> Tensor:
-        """y* in states: a right answer that agrees with each as far as one does.
-
-        Args:
-            responses: int64 `(N, R)`, states.
-            of: int64 `(N,)`, the problem of each.
+        """y* in states: a right answer that agrees with each as far as one does; arguments are those of `completable`.
 
         Returns:
             int64 `(N, R)`, `mask_id` where no token is known. Where problems have several right answers it must be
@@ -101,12 +97,7 @@ class UnmaskBatch(ABC):
     def contradictions(self, responses: Tensor, of: Tensor) -> Tensor:
         """The open positions whose tokens contradict others or the problem, as its rules tell without the answer.
 
-        Args:
-            responses: int64 `(N, R)`, complete responses.
-            of: int64 `(N,)`, the problem of each.
-
-        Returns:
-            bool `(N, R)`, on the device of the responses.
+        Arguments are those of `completable`, the responses complete; returns bool `(N, R)` on their device.
 
         Raises:
             ValueError: This kind of problem has no such rules.
@@ -179,7 +170,7 @@ class UnmaskBatch(ABC):
         return self if self.responses.device == place else self.to(place)
 
     def select(self, problems: Tensor) -> Self:
-        """The problems of the given numbers, int64 `(N,)`, padded as here."""
+        """The Q problems of the given numbers, int64 `(Q,)`, padded as here."""
         return self._each(lambda column: column[problems])
 
     def _each(self, change: Any) -> Self:
@@ -219,13 +210,13 @@ def check_lam(lam: float) -> None:
 def unmask_rewards(
     judged: Tensor, definite: Tensor, scored: Tensor, right: Tensor, lam: float, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """The reward r(s, a) of N decisions, `(N,)`; its expectation is `objective.log_expected_reward`, in logarithms.
+    """The reward r(s, a) of B choices, `(B,)`; its expectation is `objective.log_expected_reward`, in logarithms.
 
     Args:
-        judged: bool `(N,)`, whether the position is judged.
-        definite: bool `(N,)`, whether it was definite before the decision.
-        scored: bool `(N,)`, whether λ is paid for the answer's token alone.
-        right: bool `(N,)`, whether the token is the answer's.
+        judged: bool `(B,)`, whether the position is judged.
+        definite: bool `(B,)`, whether it was definite before the decision.
+        scored: bool `(B,)`, whether λ is paid for the answer's token alone.
+        right: bool `(B,)`, whether the token is the answer's.
         lam: λ.
         dtype: Type of the result.
     """

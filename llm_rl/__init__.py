@@ -2,7 +2,12 @@
 
 `core` holds pure functions on tensors, `training` what trainers of both families need, `rollout` roll-outs of causal
 models; `grpo`, `ppo`, `dpo`, `vapor` and `raro` hold a trainer each, `tools` conversations in which models call tools.
-The names here are loaded when they are first asked for.
+The names here are loaded when they are first asked for. In shapes each letter means the same everywhere:
+
+    Q prompts, G completions of each, N = Q·G; B rows of a micro-batch, be they completions or pairs
+    P tokens of a prompt, T of a completion, L of whole rows; K steps of an episode
+    V tokens of the vocabulary, D width of hidden states, M rows of either; F reward functions
+    C pairs of a prompt, one or one for each completion; U units that have a ratio, a completion or its tokens
 """
 
 from typing import Any

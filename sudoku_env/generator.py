@@ -129,6 +129,7 @@ def generate(
         ladder = new_work(size) if with_ladder else None
         bench, search, part = new_bench(size, len(orbits)), new_search(size), slice(begin, end)
         given = (np.uint64(seed), first + begin, recipe, ladder_table(size), ladder, bench, search)
+        # Compiled code hears no interrupt: it works in turns, between which this looks whether there was one.
         turns, done = end - begin, False
         while not done and not interrupted.is_set():
             started = time.perf_counter()
@@ -269,11 +270,7 @@ def _targets(
 
 
 def _clue_bounds(clues: int | tuple[int, int], size: int, lowest: int) -> tuple[int, int]:
-    """The fewest and the most clues that are asked for.
-
-    Raises:
-        BoardError: They are none, or outside `lowest`..n².
-    """
+    """The fewest and the most clues that are asked for, within `lowest`..n²."""
     bounds = (clues, clues) if isinstance(clues, int | np.integer) else tuple(clues)
     if (
         len(bounds) != 2

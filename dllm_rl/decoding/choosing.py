@@ -36,6 +36,7 @@ def choose(
     """
     strategy, count = get_strategy(how.strategy), how.tokens_per_step
     score = strategy.score(scores, definite)[states]  # (A, R)
+    # Where: positions drawn one after the other, or the best ones as far as the limit goes.
     if strategy.sample_position:
         rows, ranks, positions = draw_positions(score, count, _needed(uniforms, "a draw")[..., 0])
     else:
@@ -47,6 +48,7 @@ def choose(
     if not bool(everywhere.all() & (logit_rows >= 0).all()):
         raise ValueError(f"strategy {strategy.name!r} must give every state a finite score at a masked position")
 
+    # What: each token by its own position's distribution, as if no other were written.
     if strategy.sample_token:
         given = _needed(uniforms, "a draw")[rows, ranks, 1]
         tokens = inverse_cdf_of(scores.logits, logit_rows, given, how.policy.token_temperature)
@@ -64,10 +66,10 @@ def best_positions(
     """The `count` best columns of each row; of equal ones the left one.
 
     Args:
-        score: fp32 `(N, R)`, -inf where a column cannot be chosen.
+        score: fp32 `(A, R)`, -inf where a column cannot be chosen.
         count: Most columns of a row; None is no bound.
         limit: Which of them are taken; None is all of them. The best one is taken in any case.
-        entropies: fp32 `(N, R)`, the entropy of each column that can be chosen, in nats; needed with a bound on them.
+        entropies: fp32 `(A, R)`, the entropy of each column that can be chosen, in nats; needed with a bound on them.
 
     Returns:
         Rows, ranks within the row (0 for the best) and columns, int64 `(B,)` each, row by row.
@@ -75,6 +77,7 @@ def best_positions(
     values, columns = score.sort(dim=1, descending=True, stable=True)
     values, columns = values[:, :count], columns[:, :count]
     chosen = values > NEG_INF
+    # No limit stops the first: a step that fills nothing would come again and again.
     match limit:
         case Threshold(least):
             chosen[:, 1:] &= values[:, 1:] >= least
@@ -92,11 +95,11 @@ def within_entropy_bound(entropies: Tensor, bound: float) -> Tensor:
     is 0 for one position, so that every U has one.
 
     Args:
-        entropies: `(N, C)` in nats, at least 0, in the order in which the positions are to be filled.
+        entropies: `(A, C)` in nats, at least 0, in the order in which the positions are to be filled.
         bound: γ, at least 0. With 0 positions go together as long as all but one of them have no entropy.
 
     Returns:
-        bool `(N, C)`.
+        bool `(A, C)`.
     """
     entropies = entropies.double()
     excess = entropies.cumsum(1) - entropies.cummax(1).values
@@ -107,14 +110,14 @@ def draw_positions(score: Tensor, count: int | None, uniforms: Tensor) -> tuple[
     """Columns of each row drawn without replacement, one after the other in proportion to exp(score) of those left.
 
     Args:
-        score: fp32 `(N, R)`, -inf where a column cannot be chosen.
+        score: fp32 `(A, R)`, -inf where a column cannot be chosen.
         count: Columns to draw in each row, fewer where fewer can be chosen; None draws all.
-        uniforms: float64 `(N, C)` in [0, 1), for the draws of a row in their order.
+        uniforms: float64 `(A, C)` in [0, 1), for the draws of a row in their order.
 
     Returns:
         Rows, ranks within the row (0 for the first draw) and columns, int64 `(B,)` each, row by row.
     """
-    choices = (score > NEG_INF).sum(1)  # (N,)
+    choices = (score > NEG_INF).sum(1)  # (A,)
     most = int(choices.max()) if count is None else min(count, uniforms.shape[1])
     left, columns = score, torch.empty(len(score), most, dtype=torch.int64, device=score.device)
     for rank in range(most):

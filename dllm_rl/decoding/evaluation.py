@@ -23,22 +23,22 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """How N decodes went; states count as live up to and with the one in which the first error was made.
+    """How Q decodes went; states count as live up to and with the one in which the first error was made.
 
     Attributes:
-        solved: bool `(N,)`, whether every judged position is right.
-        right: int64 `(N,)`, judged positions filled rightly.
-        blanks: int64 `(N,)`, judged positions that were open at the start.
-        steps_before_error: int64 `(N,)`, steps before the one with the first error, or all of them.
-        cells_before_error: int64 `(N,)`, judged positions filled in those steps.
-        forward_passes: int64 `(N,)`, steps in all.
-        greedy_definite_count: int64 `(N,)`, live states whose greedy position (largest margin) is definite (S1).
-        greedy_judged: int64 `(N,)`, live states whose greedy position is judged, i.e. lies in the map.
-        chosen_definite_count: int64 `(N,)`, judged positions filled in live states that were definite before the step.
-        chosen_judged: int64 `(N,)`, judged positions filled in live states.
-        checks: int64 `(N,)`, how often a guard was asked.
-        rejected: int64 `(N,)`, how often it left a position masked that a step had chosen.
-        dead_end: bool `(N,)`, whether the decode ended incomplete, as the guard refused every token.
+        solved: bool `(Q,)`, whether every judged position is right.
+        right: int64 `(Q,)`, judged positions filled rightly.
+        blanks: int64 `(Q,)`, judged positions that were open at the start.
+        steps_before_error: int64 `(Q,)`, steps before the one with the first error, or all of them.
+        cells_before_error: int64 `(Q,)`, judged positions filled in those steps.
+        forward_passes: int64 `(Q,)`, steps in all.
+        greedy_definite_count: int64 `(Q,)`, live states whose greedy position (largest margin) is definite (S1).
+        greedy_judged: int64 `(Q,)`, live states whose greedy position is judged, i.e. lies in the map.
+        chosen_definite_count: int64 `(Q,)`, judged positions filled in live states that were definite before the step.
+        chosen_judged: int64 `(Q,)`, judged positions filled in live states.
+        checks: int64 `(Q,)`, how often a guard was asked.
+        rejected: int64 `(Q,)`, how often it left a position masked that a step had chosen.
+        dead_end: bool `(Q,)`, whether the decode ended incomplete, as the guard refused every token.
     """
 
     solved: NDArray[np.bool_]
@@ -59,6 +59,7 @@ class Evaluation:
     def of(cls, record: Decode) -> "Evaluation":
         """How the decodes of a record went."""
         error, chosen, greedy = record.error_step, record.live_choices, record.live_greedy
+        # Without the error's own step: what it wrote elsewhere was chosen together with the error.
         before = record.judged & (record.step_of >= 0) & (record.step_of < error[:, None])
         columns = (
             (record.right == record.judged).all(1),
@@ -129,7 +130,7 @@ def evaluate(
 
     Args:
         model: A model as `dllm_rl.policy.score_states` takes it; problems go where it is.
-        problems: The N problems to decode.
+        problems: The Q problems to decode.
         task: What kind of problems they are.
         how: How to decode. `on_error="end"`, as in the default, ends a decode after its first error, which saves time
             and changes the cells and forward passes that are counted; a `Decoding` goes on unless told otherwise.
@@ -170,12 +171,12 @@ def paired_difference(first: Evaluation, second: Evaluation) -> tuple[float, flo
 
 
 def _mean_and_half_width(values: NDArray[Any]) -> tuple[float, float]:
-    """The mean of outcomes `(N,)` and the half-width of its 95 % interval (`half_width`); NaN with one problem."""
+    """The mean of outcomes `(Q,)` and the half-width of its 95 % interval (`half_width`); NaN with one problem."""
     return float(values.mean()), half_width(values) if len(values) > 1 else float("nan")
 
 
 def half_width(values: NDArray[Any]) -> float:
-    """Half the width of the normal 95 % interval of the mean of independent outcomes `(N,)`, of two or more."""
+    """Half the width of the normal 95 % interval of the mean of independent outcomes `(Q,)`, of two or more."""
     return float(stats.norm.ppf(0.5 + LEVEL / 2) * stats.sem(values))
 
 

@@ -65,7 +65,7 @@ class Guarded(Unguarded):
         first = (ranks == 0).nonzero().squeeze(1)  # (A,)
         write(first, tokens[first, None])
         left = first[~holds[first]]
-        logits = scores.logits[scores.row_of[states[rows[left]], positions[left]]]  # (L, V)
+        logits = scores.logits[scores.row_of[states[rows[left]], positions[left]]]  # (A', V)
         logits = logits.scatter(1, tokens[left, None], NEG_INF)  # that has been tried
         allowed = look.tokens(rows[left], positions[left], logits.shape[1])
         if allowed is None:
@@ -73,6 +73,7 @@ class Guarded(Unguarded):
         else:
             values, order = logits.masked_fill(~allowed, NEG_INF).max(1, keepdim=True)
         order = order.where(values > NEG_INF, tokens[left, None])  # never the mask
+        # Twice as many each time: mostly the next one holds, and where it does not the last one may have to be asked.
         begin, count = 0, 1
         while len(left) and begin < order.shape[1]:
             write(left, order[:, begin : begin + count])
@@ -96,14 +97,7 @@ class Guarded(Unguarded):
 
 
 class Trying:
-    """The `Look` of a function, which is asked of whole states.
-
-    Args:
-        check: The function.
-        problems: The problems.
-        states: int64 `(A, R)`, which are written into.
-        of: int64 `(A,)`, the problem of each.
-    """
+    """The `Look` of a function at states, int64 `(A, R)`, which are written into, of problems `(A,)`."""
 
     def __init__(self, check: Check, problems: UnmaskBatch, states: Tensor, of: Tensor) -> None:
         self.check, self.problems, self.states, self.of = check, problems, states, of
@@ -127,11 +121,7 @@ class Trying:
 
 
 def _look_of(how: Decoding, problems: UnmaskBatch) -> Callable[[Tensor, Tensor], Look]:
-    """What looks at states `(A, R)` of the problems `(A,)`.
-
-    Raises:
-        ValueError: The guard names a check that the problems do not have.
-    """
+    """What looks at states `(A, R)` of the problems `(A,)`."""
     check: Check
     match how.guard:
         case Looking():

@@ -16,23 +16,22 @@ from llm_rl.training.modes import in_evaluation_mode
 
 @dataclass(frozen=True, eq=False)
 class Decode:
-    """One decode of each of N problems, in at most K steps of one forward pass each.
+    """One decode of each of Q problems, in at most K steps of one forward pass each.
 
     A step number is that of the last step that wrote a position, where tokens were taken back.
 
     Attributes:
-        problems: The N problems.
-        responses: int64 `(N, R)`, the answers; masked is only what was left when an error or a
-            dead end ended the decode.
-        step_of: int64 `(N, R)`, the step that filled each position, -1 where none did.
-        definite: bool `(N, R)`, whether the position was definite when it was filled.
-        greedy: int64 `(N, K)`, the masked position of the largest margin before each step, -1 after the last.
-        greedy_definite: bool `(N, K)`, whether that position was definite.
-        forward_passes: int64 `(N,)`, steps until the decode ended.
-        taken_back: int64 `(N,)`, how often a token was masked again or replaced.
-        checks: int64 `(N, K)`, how often each step asked the guard, 0 after the last.
-        rejected: int64 `(N, K)`, positions that each step chose and the guard left masked, 0 after the last.
-        dead_end: bool `(N,)`, whether the guard refused every token at the surest position, which ends a decode.
+        problems: The Q problems.
+        responses: int64 `(Q, R)`, the answers; masked is only what an error or a dead end has left so.
+        step_of: int64 `(Q, R)`, the step that filled each position, -1 where none did.
+        definite: bool `(Q, R)`, whether the position was definite when it was filled.
+        greedy: int64 `(Q, K)`, the masked position of the largest margin before each step, -1 after the last.
+        greedy_definite: bool `(Q, K)`, whether that position was definite.
+        forward_passes: int64 `(Q,)`, steps until the decode ended.
+        taken_back: int64 `(Q,)`, how often a token was masked again or replaced.
+        checks: int64 `(Q, K)`, how often each step asked the guard, 0 after the last.
+        rejected: int64 `(Q, K)`, positions that each step chose and the guard left masked, 0 after the last.
+        dead_end: bool `(Q,)`, whether the guard refused every token at the surest position, which ends a decode.
     """
 
     problems: UnmaskBatch
@@ -49,28 +48,28 @@ class Decode:
 
     @property
     def judged(self) -> Tensor:
-        """bool `(N, R)`, the judged positions that were open at the start."""
+        """bool `(Q, R)`, the judged positions that were open at the start."""
         return self.problems.judged & (self.problems.responses == self.problems.mask_id)
 
     @property
     def right(self) -> Tensor:
-        """bool `(N, R)`, those of them that hold the answer's token."""
+        """bool `(Q, R)`, those of them that hold the answer's token."""
         return self.judged & (self.responses == self.problems.answers)
 
     @property
     def error_step(self) -> Tensor:
-        """int64 `(N,)`, the step that wrote the first wrong token at a judged position; all where there is none."""
+        """int64 `(Q,)`, the step that wrote the first wrong token at a judged position; all where there is none."""
         wrong = self.judged & (self.step_of >= 0) & ~self.right
         return torch.where(wrong, self.step_of, self.forward_passes[:, None]).amin(1)
 
     @property
     def live_choices(self) -> Tensor:
-        """bool `(N, R)`, the judged positions filled in steps up to and with the one of the first error."""
+        """bool `(Q, R)`, the judged positions filled in steps up to and with the one of the first error."""
         return self.judged & (self.step_of >= 0) & (self.step_of <= self.error_step[:, None])
 
     @property
     def live_greedy(self) -> Tensor:
-        """bool `(N, K)`, the states up to and with the one of the first error whose greedy position is judged."""
+        """bool `(Q, K)`, the states up to and with the one of the first error whose greedy position is judged."""
         steps = torch.arange(self.greedy.shape[1], device=self.greedy.device)
         judged = self.problems.judged.gather(1, self.greedy.clamp_min(0))
         return judged & (self.greedy >= 0) & (steps <= self.error_step[:, None])
@@ -106,7 +105,7 @@ def decode(
     Args:
         model: A model as `score_states` takes it (`dllm_rl.models.adapter.as_policy_model` makes one); it is put in
             evaluation mode for the call.
-        problems: The N problems to decode, on any device; they go where the model is.
+        problems: The Q problems to decode, on any device; they go where the model is.
         how: How to decode, e.g. `Decoding("margin", tokens_per_step=4)`.
         generator: Source of randomness; None is torch's global one.
         max_tokens: Largest number of tokens in one forward pass; None: 65,536, or the 8,192 that a processor's caches

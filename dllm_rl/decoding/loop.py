@@ -39,8 +39,8 @@ class Step(NamedTuple):
         wrong: bool `(B,)`, whether it is a wrong one at a judged position.
         checks: int64 `(A,)`, how often a guard was asked for each trajectory.
         rejected: int64 `(A,)`, positions that were chosen and left masked by it; all of them at a dead end.
-        replaced: Trajectory and position, int64 `(C,)` each, of the tokens that were replaced.
-        remasked: Trajectory and position, int64 `(D,)` each, of the tokens that were masked again.
+        replaced: Trajectory and position, int64 `(W',)` each, of the tokens that were replaced.
+        remasked: Trajectory and position, int64 `(W',)` each, of the tokens that were masked again.
     """
 
     number: int
@@ -78,8 +78,8 @@ def decoding_steps(
         model: A model as `score_states` takes it.
         trajectories: Where they are.
         how: How to decode.
-        uniforms: float64 `(T, M · D, 2)` in [0, 1), for the position and the token of the first, second … position that
-            a trajectory chooses, M at most, D of each (`Decoding.tries`); None draws them where the strategy does
+        uniforms: float64 `(T, C · D, 2)` in [0, 1), for the position and the token of the first, second … position that
+            a trajectory chooses, C at most, D of each (`Decoding.tries`); None draws them where the strategy does
             (`draw_uniforms`).
         generator: Source of randomness; None is torch's global one.
         told: What the choices are, where the strategy does not make them.
@@ -87,9 +87,7 @@ def decoding_steps(
         max_masked: Largest number of positions in one forward pass at which the model is asked (`micro_batches`).
 
     Raises:
-        ValueError: `max_tokens` or `max_masked` is too small, the strategy leaves a state without a position or chooses
-            one that is not masked, or the problems lack the check that the guard names.
-        TypeError: A guard returns something else than bool `(N,)`.
+        ValueError, TypeError: For the reasons of `decode`.
     """
     if uniforms is None:
         uniforms = draw_uniforms(how, trajectories, generator)
@@ -127,26 +125,28 @@ def decoding_steps(
 def _asked(
     model: nn.Module, back: TakingNothingBack, number: int, max_tokens: int, max_masked: int | None
 ) -> Iterator[tuple[tuple[Tensor, Tensor, Tensor], StateScores, Tensor, Tensor, Tensor]]:
-    """For each pass of a step `Step`'s three of states, scores, logits `(C, V)` at committed tokens, and its `(A,)`."""
+    """For each pass of a step `Step`'s three of states, scores, logits `(W, V)` at committed tokens, and its `(A,)`."""
     # Many trajectories are in few distinct states, and each of those is looked at once.
     trajectories, problems = back.trajectories, back.trajectories.problems
-    responses, of, state_of = trajectories.distinct_states()  # (S, R), (S,), (T',)
+    responses, of, state_of = trajectories.distinct_states()  # (S, R), (S,), (A,)
     definite = problems.definite(responses, of)  # (S, R)
     asked = back.asked(number, responses, of)  # (S, R)
+    # A pass takes a run of them, and along with it the trajectories that are in one of these.
     for begin, end in micro_batches(asked.sum(1), problems.length, max_tokens, max_masked):
         members = torch.arange(len(state_of), device=state_of.device)
         if end - begin < len(responses):
             members = members[(state_of >= begin) & (state_of < end)]
         part = (responses[begin:end], of[begin:end], definite[begin:end])  # (N, R), (N,), (N, R)
         masked, at = part[0] == problems.mask_id, asked[begin:end]  # (N, R)
-        logits = logits_at(model, *problems.prompts_of(part[1]), part[0], at, problems.mask_id)  # (M + C, V)
-        logits, seen = back.parted(logits, masked, at)  # (M, V), (C, V)
+        logits = logits_at(model, *problems.prompts_of(part[1]), part[0], at, problems.mask_id)  # (M + W, V)
+        # What it says at masks serves the choice, what it makes of written tokens taking back.
+        logits, seen = back.parted(logits, masked, at)  # (M, V), (W, V)
         scores = scores_of(logits, masked, back.how.policy)
         yield part, scores, seen, trajectories.alive[members], state_of[members] - begin
 
 
 def draw_uniforms(how: Decoding, trajectories: Trajectories, generator: torch.Generator | None = None) -> Tensor | None:
-    """Uniforms for `decoding_steps`, float64 `(T, M · D, 2)`; None, without drawing, where the strategy needs none."""
+    """Uniforms for `decoding_steps`, float64 `(T, C · D, 2)`; None, without drawing, where the strategy needs none."""
     if not get_strategy(how.strategy).draws:
         return None
     responses, most = trajectories.responses, trajectories.most_positions
@@ -156,12 +156,12 @@ def draw_uniforms(how: Decoding, trajectories: Trajectories, generator: torch.Ge
 
 
 class _ByStrategy:
-    """The choices of a strategy (`Told`); its uniforms are `(T, M · D, 2)`, or None where it draws nothing."""
+    """The choices of a strategy (`Told`); its uniforms are `(T, C · D, 2)`, or None where it draws nothing."""
 
     def __init__(self, how: Decoding, trajectories: Trajectories, uniforms: Tensor | None) -> None:
         self.how, self.trajectories = how, trajectories
-        self.uniforms = None if uniforms is None else uniforms.unflatten(1, (-1, how.tries))  # (T, M, D, 2)
-        self.used = torch.zeros_like(trajectories.filled)  # (T,), of the M
+        self.uniforms = None if uniforms is None else uniforms.unflatten(1, (-1, how.tries))  # (T, C, D, 2)
+        self.used = torch.zeros_like(trajectories.filled)  # (T,), of the C
 
     def __call__(self, _: int, scores: StateScores, definite: Tensor, states: Tensor, some: Tensor) -> Choices:
         if self.uniforms is None:
@@ -170,6 +170,7 @@ class _ByStrategy:
         drawn = choose(self.how, scores, definite, states, ahead[:, :, 0])
         if self.how.tries > 1:
             drawn = self._right_ones(scores, states, ahead, some, drawn)
+        # Each choice uses one up: what a trajectory draws then depends on no other one and on no cut into passes.
         self.used += sums_at(some[drawn[0]], torch.ones_like(drawn[0]), len(self.used))
         return drawn
 
@@ -201,6 +202,7 @@ class _ByStrategy:
         at = torch.arange(len(again), device=first.device), first
         places, ranks = (positions[at] >= 0).nonzero(as_tuple=True)
         fresh = again[places], ranks, positions[at][places, ranks], tokens[at][places, ranks]
+        # They stand in for the wrong ones, again by trajectory and then by rank.
         kept = (~wrong[rows]).nonzero().squeeze(1)
         joined = [torch.cat([before[kept], after]) for before, after in zip(drawn, fresh, strict=True)]
         order = (joined[0] * count + joined[1]).argsort()

@@ -21,18 +21,17 @@ MOST_AT_ONCE = 2**24
 def puzzle_noise(seed: int, step: int, numbers: Sequence[int], num_generations: int, decisions: int) -> Tensor:
     """Uniforms for the decisions of a roll-out, made on the CPU so that devices agree.
 
-    Each puzzle has a Philox stream (Salmon et al. 2011) of its own, decision by decision, so that uniforms do not
-    depend on the other puzzles, nor on `decisions` beyond their number.
+    Each puzzle has a Philox stream (Salmon et al. 2011) of its own: its uniforms do not depend on the other puzzles.
 
     Args:
         seed: Random seed of the training, 0 or greater.
         step: Optimizer steps before the roll-out.
         numbers: Q numbers of the puzzles in the global batch.
         num_generations: G, trajectories for each puzzle.
-        decisions: K, the most decisions of a trajectory.
+        decisions: C, the most choices of a trajectory.
 
     Returns:
-        float64 `(Q·G, K, 2)` in [0, 1): for the position and for the token of each decision.
+        float64 `(T, C, 2)` in [0, 1): for the position and for the token of each choice.
 
     Raises:
         ValueError: A seed, step or number is negative.
@@ -42,6 +41,7 @@ def puzzle_noise(seed: int, step: int, numbers: Sequence[int], num_generations: 
         if min(seed, step, number) < 0:
             raise ValueError(f"seed={seed}, step={step} and puzzle number {number} must be 0 or greater")
         source = np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, step, number))))
+        # Choice by choice: whoever asks for more gets the same ones first.
         parts.append(source.random((decisions, num_generations, 2)).transpose(1, 0, 2))
     return torch.from_numpy(np.concatenate(parts))
 
@@ -68,13 +68,14 @@ class StateNoise:
         return cls((int(torch.randint(2**62, (), generator=generator, device=device)),))
 
     def of_states(self, problem_of: Tensor, use: int, shape: tuple[int, ...] = ()) -> Tensor:
-        """Uniforms for D states, float64 `(D, *shape)` in [0, 1) on their device.
+        """Uniforms for S states, float64 `(S, *shape)` in [0, 1) on their device.
 
         Args:
-            problem_of: int64 `(D,)`, the problem of each state of the roll-out; a problem's states keep their order.
+            problem_of: int64 `(S,)`, the problem of each state of the roll-out; a problem's states keep their order.
             use: What they are for; other uses have others.
             shape: How many a state needs.
         """
+        # Made problem by problem, then put where the problem's states stand among all.
         problems = problem_of.cpu()
         counts = problems.bincount().tolist()
         parts = [self.source(use, self.first + row).random((count, *shape)) for row, count in enumerate(counts)]
@@ -98,20 +99,20 @@ def fresh_uniforms(shape: tuple[int, ...], generator: torch.Generator | None, de
 def inverse_cdf(log_weights: Tensor, uniforms: Tensor) -> Tensor:
     """The index at which each row's cumulative distribution first exceeds its uniform.
 
-    Cumulative sums are float64, which is exact enough for a vocabulary of any size. An index of probability 0 is never
-    returned, whatever the rounding at the end of the sum.
+    Cumulative sums are float64, which is exact enough for a vocabulary of any size.
 
     Args:
-        log_weights: `(N, C)`, unnormalized, -inf where impossible.
-        uniforms: float64 `(N,)` in [0, 1).
+        log_weights: `(A, C)`, unnormalized, -inf where impossible.
+        uniforms: float64 `(A,)` in [0, 1).
 
     Returns:
-        int64 `(N,)`.
+        int64 `(A,)`.
 
     Raises:
         ValueError: A row has no possible index, or holds NaN or +inf.
     """
     possible, cumulative, last = _cumulative(log_weights)
+    # Rounding may leave the sum below the uniform: the last possible index is then the one, never one of probability 0.
     exceeds = possible & (cumulative > uniforms[:, None] * cumulative[:, -1:])
     return exceeds.scatter(1, last[:, None], True).byte().argmax(-1)
 
@@ -129,7 +130,7 @@ def inverse_cdf_at(log_weights: Tensor, rows: Tensor, uniforms: Tensor) -> Tenso
     is that of the number of rows; where a uniform is nearer than that to a sum, its neighbor may be drawn.
 
     Args:
-        log_weights: `(N, C)`, unnormalized, -inf where impossible.
+        log_weights: `(M, V)`, unnormalized, -inf where impossible.
         rows: int64 `(B,)`, the row of each draw.
         uniforms: float64 `(B,)` in [0, 1).
 
@@ -147,7 +148,7 @@ def inverse_cdf_at(log_weights: Tensor, rows: Tensor, uniforms: Tensor) -> Tenso
 
 
 def _cumulative(log_weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Which indices are possible, bool `(N, C)`, sums of probabilities, float64 `(N, C)`, and last possible ones."""
+    """Which indices are possible, bool `(A, C)`, sums of probabilities, float64 `(A, C)`, and last possible ones."""
     weights = torch.softmax(log_weights.double(), dim=-1)
     possible = weights > 0
     message = "a row of log-weights has no finite entry, or holds NaN or +inf, so nothing can be drawn"

@@ -100,6 +100,7 @@ def replay(
     record = Record(trajectories, most, steps + unfinished, policy, lam)
     trajectories.to_fill = (order >= 0).sum(1)  # a trajectory ends where nothing more was written
 
+    # The loop of every decode, told what is chosen: so the record is that of a roll-out of our own.
     def told(number: int, scores: StateScores, _: Tensor, states: Tensor, some: Tensor) -> Choices:
         rows, ranks, positions = _surest_first(scores, states, order[some] == number)
         return rows, ranks, positions, responses[some[rows], positions]

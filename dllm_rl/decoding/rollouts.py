@@ -113,11 +113,12 @@ class Rollout:
         """The trajectories of some problems, whole groups, over the states that they visit.
 
         Args:
-            problems: int64 `(N,)`, numbers of problems without repetition, in the order that they shall have.
+            problems: int64 `(Q,)`, numbers of problems without repetition, in the order that they shall have.
         """
         groups = torch.arange(len(self.state_of), device=self.state_of.device).reshape(-1, self.num_generations)
         rows = groups[problems].flatten()
         live, state_of = self.live[rows], self.state_of[rows]
+        # States are numbered anew, and one that problems share belongs to the first of those that are left.
         states, of_visit = state_of[live].unique(return_inverse=True)
         owner = torch.arange(len(problems), device=rows.device).repeat_interleave(self.num_generations)
         visitor = owner[live.nonzero()[:, 0]]
@@ -162,10 +163,9 @@ def rollout(
         num_generations: G, trajectories for each problem.
         lam: λ, the reward of a position that is not judged.
         generator: Source of the uniforms of a strategy that draws; None is torch's global one.
-        noise: Those uniforms themselves, float64 `(T, M, 2)` in [0, 1), for the position and the token of the first,
-            second … of the M positions that the longest trajectory fills (`puzzle_noise`). Decisions then depend on
-            nothing else, however the states are cut into passes. Trajectories in one state share its forward pass, not
-            their uniforms.
+        noise: Those uniforms themselves, float64 `(T, C, 2)` in [0, 1), for the position and the token of the first,
+            second … of the C choices of the longest trajectory (`puzzle_noise`). Decisions then depend on nothing
+            else, however the states are cut into passes.
         max_tokens: Largest number of tokens in one forward pass.
         max_masked: Largest number of masked positions in one forward pass (`micro_batches`).
 
@@ -174,11 +174,11 @@ def rollout(
 
     Raises:
         ValueError: `num_generations`, `max_tokens` or `max_masked` is too small, a problem has no masked position,
-            `noise` has another shape or comes with a generator, `lam` is negative or not finite, the number of
-            positions of a decision is not given or has a limit, tokens are to be taken back, a guard comes with a
-            strategy that draws or the problems lack its check, or the strategy chooses a position that is not masked or
-            fewer positions than it is asked for; or errors are to be corrected where several answers are right.
+            `noise` has another shape or comes with a generator, `lam` is negative or not finite, or `how` is of no
+            roll-out: without a number of positions, with a limit or tokens taken back, with a guard and draws or
+            without its check, with errors corrected where several answers are right; or a choice is not masked.
     """
+    # A ratio needs the probability of what was written, so that what would change this afterwards is refused.
     check_lam(lam)
     if (what := how.take_back or how.limit) is not None:
         raise ValueError(f"{what} is for decodes; a decision of a roll-out fills tokens_per_step positions for good")
@@ -218,7 +218,7 @@ def rollout(
 def _checked(
     noise: Tensor | None, generator: torch.Generator | None, trajectories: Trajectories, tries: int
 ) -> Tensor | None:
-    """The uniforms `(T, M · D, 2)` that were given for a roll-out, on its device."""
+    """The uniforms `(T, C · D, 2)` that were given for a roll-out, on its device."""
     if noise is None:
         return None
     if generator is not None:
@@ -230,15 +230,7 @@ def _checked(
 
 
 class Record:
-    """What has been seen of a roll-out so far.
-
-    Args:
-        trajectories: The trajectories, at their start.
-        count: Most positions of a decision.
-        decisions: int64 `(T,)`, decisions of each full trajectory.
-        policy: Temperatures.
-        lam: λ.
-    """
+    """What has been seen so far of a roll-out with at most `decisions`, int64 `(T,)`, of up to `count` positions."""
 
     def __init__(
         self, trajectories: Trajectories, count: int, decisions: Tensor, policy: PolicyConfig, lam: float
@@ -258,6 +250,7 @@ class Record:
         """Take in one step."""
         problems, scores, of = self.problems, step.scores, step.of
         answers = problems.answers_to(step.responses, of)  # (N, R)
+        # Each state, under the parameters that act: f, and how sure the policy is.
         seen = {
             "responses": step.responses,
             "problem_of": of,

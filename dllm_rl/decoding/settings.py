@@ -175,11 +175,9 @@ class Decoding:
             (`dllm_rl.decoding.guards`): what a step chose and is refused stays masked. None checks nothing.
 
     Raises:
-        ValueError: The strategy or `on_error` is unknown; `tokens_per_step` is too small; a limit comes with a strategy
-            that draws positions, or is a threshold that all or none of its scores reach; a limit or `draws` decide
-            nothing, with one token a step or without "redraw"; tokens are to be taken back although the strategy draws
-            or errors do not stay; or the guard is unknown, or comes with tokens that are taken back, or with errors
-            that are corrected or redrawn.
+        ValueError: The strategy, `on_error` or the guard is unknown; `tokens_per_step` is too small; a limit or `draws`
+            decides nothing; or two do not go together: a limit and drawn positions, tokens taken back and a strategy
+            that draws or errors that do not stay, a guard and tokens taken back or errors corrected or redrawn.
         TypeError: The limit is no limit, or the guard no guard.
     """
 

@@ -103,6 +103,7 @@ def _uniform(scores: StateScores, definite: Tensor) -> Tensor:
 
 
 def _definite_first(scores: StateScores, definite: Tensor) -> Tensor:
+    # Where nothing follows from the state it goes by margin among all, as who has to guess.
     without = ~definite.any(dim=1, keepdim=True)
     return scores.margins.masked_fill(~(definite | without), NEG_INF)
 
@@ -115,7 +116,7 @@ def semi_autoregressive(block_length: int) -> Strategy:
     """Blocks of response positions from left to right, the highest probability first inside a block.
 
     This is the semi-autoregressive remasking of LLaDA (arXiv:2502.09992). Blocks start at response positions 0,
-    `block_length`, 2·`block_length` …; one without a masked position is passed over. No step reaches beyond its block.
+    `block_length`, 2·`block_length` …; one without a masked position is passed over.
 
     Raises:
         ValueError: `block_length` is not positive.
@@ -126,6 +127,7 @@ def semi_autoregressive(block_length: int) -> Strategy:
     def score(scores: StateScores, definite: Tensor) -> Tensor:
         masked = scores.row_of >= 0
         block = torch.arange(masked.shape[1], device=masked.device) // block_length
+        # The leftmost mask says which block is at work, so no step reaches beyond it.
         current = masked.int().argmax(1, keepdim=True) // block_length
         return _probability(scores, definite).masked_fill(block != current, NEG_INF)
 

@@ -23,7 +23,7 @@ from dllm_rl.decoding.trajectories import Trajectories
 from dllm_rl.policy import StateScores
 
 Places = tuple[Tensor, Tensor]
-"""Trajectory and position, int64 `(B,)` each."""
+"""Trajectory and position, int64 `(W',)` each."""
 
 
 class TakingNothingBack:
@@ -37,7 +37,7 @@ class TakingNothingBack:
         return responses == self.trajectories.problems.mask_id
 
     def parted(self, logits: Tensor, masked: Tensor, asked: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits `(M + C, V)` at the positions asked about, bool `(N, R)`, parted by whether they are masked."""
+        """Logits `(M + W, V)` at the positions asked about, bool `(N, R)`, parted by whether they are masked."""
         return logits, logits[:0]
 
     def drawn(self, scores: StateScores, states: Tensor, of: Tensor, positions: Tensor, best: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ class TakingNothingBack:
     ) -> tuple[Places, Places]:
         """What was replaced and what was masked again of trajectories `(A,)`, whose masked positions have been filled.
 
-        They were in states `(A,)` of those, int64 `(N, R)` of problems `(N,)`; logits `(C, V)` are at committed tokens.
+        They were in states `(A,)` of those, int64 `(N, R)` of problems `(N,)`; logits `(W, V)` are at committed tokens.
         """
         return (some[:0], some[:0]), (some[:0], some[:0])
 
@@ -95,6 +95,7 @@ class TakingBack(TakingNothingBack):
     ) -> tuple[Places, Places]:
         """Replace what the model is sure is another token, mask again what it doubts and what clashes."""
         responses, mask_id = self.trajectories.responses[some], self.trajectories.problems.mask_id  # (A, R)
+        # To fill one again may take a pass of its own, so that no more are masked than passes are left.
         room = (self.passes_left - (responses == mask_id).sum(1)).clamp_min(0)  # (A,)
 
         # What the model makes of committed tokens depends on the state alone.
@@ -118,6 +119,7 @@ class TakingBack(TakingNothingBack):
     def ended(self) -> Tensor:
         """Those that are complete and would stay as they are, or have no pass left."""
         responses, complete = self.trajectories.responses, super().ended()
+        # Complete a second time with the same tokens: the model would say the same of them again.
         settled = (responses == self.last_complete).all(1)
         self.last_complete = torch.where(complete[:, None], responses, self.last_complete)
         if not self.rule.looks_back or self.passes_left <= 0:  # what is complete has been looked at
@@ -125,12 +127,9 @@ class TakingBack(TakingNothingBack):
         return complete & settled
 
     def _clashing(self, responses: Tensor, some: Tensor, uniforms: Tensor) -> Tensor:
-        """bool `(A, R)`: what is masked again of complete responses that contradict themselves, what clashes first.
+        """bool `(A, R)`: what is masked again of complete responses `(A, R)` of trajectories `(A,)`.
 
-        Args:
-            responses: int64 `(A, R)`.
-            some: int64 `(A,)`, their trajectories.
-            uniforms: float64 `(A, R + 1)` in [0, 1), for the positions and for the share.
+        The uniforms `(A, R + 1)` are for the positions and for the share.
         """
         problems, of = self.trajectories.problems, self.trajectories.problem_of[some]
         share = self.rule.restart_share or 0.0
@@ -138,19 +137,20 @@ class TakingBack(TakingNothingBack):
         complete = (responses != problems.mask_id).all(1).nonzero().squeeze(1)
         if not len(complete):
             return again
-        clash = problems.contradictions(responses[complete], of[complete])  # (C, R)
+        clash = problems.contradictions(responses[complete], of[complete])  # (A', R)
         wrong = clash.any(1)
         complete, clash = complete[wrong], clash[wrong]
-        level = share + (1 - share) * uniforms[complete, -1:]  # (C, 1)
-        order = torch.where(clash, -1.0, uniforms[complete, :-1])  # (C, R)
+        # What clashes comes first, at -1; of the rest those go whose uniform lies below the share.
+        level = share + (1 - share) * uniforms[complete, -1:]  # (A', 1)
+        order = torch.where(clash, -1.0, uniforms[complete, :-1])  # (A', R)
         candidates = self.trajectories.open[of[complete]] & (order < level)
         again[complete] = _least(order, candidates, self.passes_left)
         return again
 
 
 def _replaced(logits: Tensor, states: Tensor, committed: Tensor, rule: TakeBack) -> tuple[Tensor, Tensor]:
-    """bool `(N, R)`: the committed tokens to replace; int64 `(N, R)`: by which. The logits are `(C, V)`, at them."""
-    probability, token = logits.softmax(-1).max(-1)  # (C,)
+    """bool `(N, R)`: the committed tokens to replace; int64 `(N, R)`: by which. The logits are `(W, V)`, at them."""
+    probability, token = logits.softmax(-1).max(-1)  # (W,)
     best = states.masked_scatter(committed, token)
     if rule.edit_threshold is None:
         return torch.zeros_like(committed), best
@@ -159,20 +159,13 @@ def _replaced(logits: Tensor, states: Tensor, committed: Tensor, rule: TakeBack)
 
 
 def _beliefs(logits: Tensor, states: Tensor, committed: Tensor) -> Tensor:
-    """The log-probability of each committed token from logits `(C, V)` at them, `(N, R)`, 0 elsewhere."""
-    own = logits.log_softmax(-1).gather(1, states[committed][:, None]).squeeze(1)  # (C,)
+    """The log-probability of each committed token from logits `(W, V)` at them, `(N, R)`, 0 elsewhere."""
+    own = logits.log_softmax(-1).gather(1, states[committed][:, None]).squeeze(1)  # (W,)
     return own.new_zeros(states.shape).masked_scatter(committed, own)
 
 
 def _doubted(belief: Tensor, candidates: Tensor, room: Tensor, rule: TakeBack) -> Tensor:
-    """bool `(A, R)`: the committed tokens to mask again, the least probable ones, of equal ones the left.
-
-    Args:
-        belief: fp32 `(A, R)`, the log-probabilities of the tokens.
-        candidates: bool `(A, R)`, those that may be chosen.
-        room: int64 `(A,)`, most tokens of each row.
-        rule: The threshold, and most tokens of a row.
-    """
+    """bool `(A, R)`: the candidates to mask again, by log-probabilities `(A, R)`, at most `room` `(A,)` of a row."""
     if rule.remask_threshold is not None:
         candidates = candidates & (belief.exp() < rule.remask_threshold)
     if rule.remask_count is not None:

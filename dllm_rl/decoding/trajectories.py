@@ -54,7 +54,7 @@ class Trajectories:
         return int(self.to_fill.max())
 
     def distinct_states(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Distinct live states `(N, R)`, the problem of each `(N,)`, and the state `(A,)` of each live trajectory."""
+        """Distinct live states `(S, R)`, the problem of each `(S,)`, and the state `(A,)` of each live trajectory."""
         problem = self._first_alike[self.problem_of[self.alive]]
         rows = torch.cat([problem[:, None], self.responses[self.alive]], dim=1)
         distinct, inverse = rows.unique(dim=0, return_inverse=True)
@@ -128,6 +128,7 @@ def sums_at(places: Tensor, values: Tensor, count: int) -> Tensor:
 
 def _first_alike(problems: UnmaskBatch) -> Tensor:
     """int64 `(Q,)`: for each problem the first that is the same in everything that a batch holds."""
+    # All columns side by side: float64 holds token ids exactly, as it does flags.
     columns = [getattr(problems, name) for name in problems.per_problem]
     rows = torch.cat([column.double().reshape(len(problems), -1) for column in columns if column is not None], dim=1)
     distinct, kind = rows.unique(dim=0, return_inverse=True)

@@ -88,11 +88,11 @@ class LladaBlock(GradientCheckpointingLayer):
             cos: `(B, 1, L, head_dim)` or `(1, 1, L, head_dim)`, from `rotary_angles`.
             sin: The same.
             attention_mask: bool `(B, 1, 1, L)`, true where attended, or None for everywhere.
-            at: int64 `(B, Q)`, the positions of each sequence that are asked for; None for all. Only their queries and
+            at: int64 `(B, C)`, the positions of each sequence that are asked for; None for all. Only their queries and
                 what is computed from them are then computed.
 
         Returns:
-            `(B, L, d_model)`, or `(B, Q, d_model)`.
+            `(B, L, d_model)`, or `(B, C, d_model)`.
         """
         h = self.attn_norm(x)
         k = self._heads(self.k_proj(h), self.n_kv_heads)
@@ -100,7 +100,7 @@ class LladaBlock(GradientCheckpointingLayer):
         k = apply_rotary(k, cos, sin)
         if at is not None:
             rows = torch.arange(len(x), device=x.device)[:, None]
-            x, h = x[rows, at], h[rows, at]  # (B, Q, d_model)
+            x, h = x[rows, at], h[rows, at]  # (B, C, d_model)
             cos, sin = (angle.squeeze(1).expand(len(x), -1, -1)[rows, at][:, None] for angle in (cos, sin))
         attended = F.scaled_dot_product_attention(
             apply_rotary(self._heads(self.q_proj(h), self.n_heads), cos, sin),
@@ -154,13 +154,13 @@ class LladaTransformer(nn.Module):
     def forward(
         self, input_ids: Tensor, position_ids: Tensor, attention_mask: Tensor | None, at: Tensor | None = None
     ) -> Tensor:
-        """The body, without the head: hidden states `(B, L, d_model)`, or `(B, Q, d_model)` at chosen positions.
+        """The body, without the head: hidden states `(B, L, d_model)`, or `(B, C, d_model)` at chosen positions.
 
         Args:
             input_ids: int64 `(B, L)`.
             position_ids: int64 `(B, L)` or `(1, L)`.
             attention_mask: bool `(B, L)`, true where attended, or None for everywhere.
-            at: int64 `(B, Q)`, the positions that are asked for; None for all.
+            at: int64 `(B, C)`, the positions that are asked for; None for all.
         """
         keep = None if attention_mask is None else attention_mask[:, None, None, :]
         x = self.wte(input_ids)
@@ -179,7 +179,7 @@ def chosen_positions(mask: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         mask: bool `(B, L)`.
 
     Returns:
-        The positions, int64 `(B, Q)`, rising where they are true; and row and column there of the M that are true,
+        The positions, int64 `(B, C)`, rising where they are true; and row and column there of the M that are true,
         int64 `(M,)` each, row by row.
     """
     counts = mask.sum(1)

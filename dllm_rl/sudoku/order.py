@@ -13,14 +13,14 @@ from dllm_rl.sudoku.task import PuzzleBatch
 
 @dataclass(frozen=True, eq=False)
 class LadderOrder:
-    """Which rules the cells of N decodes needed when their turn came, puzzle by puzzle.
+    """Which rules the cells of Q decodes needed when their turn came, puzzle by puzzle.
 
     A tier is an index in `sudoku_env.order.TIERS`: the easiest group of rules under which a cell is definite.
 
     Attributes:
-        greedy_tiers: int64 `(G,)`, the tier of the greedy position in each live state where it lies in the map.
-        chosen_tiers: int64 `(C,)`, the tier of each cell filled in a live state, before the step.
-        cell_steps: float64 `(N, n²)`, the step that filled each cell, NaN at givens and at cells left open.
+        greedy_tiers: int64 `(S,)`, the tier of the greedy position in each live state where it lies in the map.
+        chosen_tiers: int64 `(B,)`, the tier of each cell filled in a live state, before the step.
+        cell_steps: float64 `(Q, n²)`, the step that filled each cell, NaN at givens and at cells left open.
     """
 
     greedy_tiers: NDArray[np.int64]
@@ -30,13 +30,13 @@ class LadderOrder:
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """How N decodes of puzzles went, and how far their order follows logic: what every table of decodes is made from.
+    """How Q decodes of puzzles went, and how far their order follows logic: what every table of decodes is made from.
 
     Attributes:
         evaluation: What they solved, at what cost.
         order: Which rules their cells needed.
-        floor_tiers: int64 `(F,)`, the tier of each cell if as many are filled at each step in random order.
-        rank_correlations: float64 `(N,)`, of the steps with the rounds of the rule ladder; NaN where there is none.
+        floor_tiers: int64 `(B,)`, the tier of each cell if as many are filled at each step in random order.
+        rank_correlations: float64 `(Q,)`, of the steps with the rounds of the rule ladder; NaN where there is none.
     """
 
     evaluation: Evaluation
@@ -79,8 +79,8 @@ def ladder_order(record: Decode) -> LadderOrder:
     cell_of = torch.zeros_like(record.step_of[0]).index_put((cells,), torch.arange(len(cells), device=cells.device))
 
     def tiers(rows: torch.Tensor, at: torch.Tensor, positions: torch.Tensor) -> NDArray[np.int64]:
-        """Tiers of positions in the states of these rows before these steps, all int64 `(D,)`."""
-        states = torch.where(record.step_of[rows] < at[:, None], record.responses[rows], puzzles.mask_id)  # (D, R)
+        """Tiers of positions in the states of these rows before these steps, all int64 `(B,)`."""
+        states = torch.where(record.step_of[rows] < at[:, None], record.responses[rows], puzzles.mask_id)  # (B, R)
         return puzzles.easiest_tiers(states, cell_of[positions])
 
     row, position = record.live_choices.nonzero(as_tuple=True)
@@ -92,7 +92,7 @@ def ladder_order(record: Decode) -> LadderOrder:
 
 
 def rank_correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Spearman's rank correlation of each pair of rows `(N, C)` → `(N,)`; ties share their mean rank.
+    """Spearman's rank correlation of each pair of rows `(Q, C)` → `(Q,)`; ties share their mean rank.
 
     Columns that are NaN in either row are left out; a row in which one side does not vary is NaN.
     """
@@ -113,7 +113,7 @@ def mean_order(steps: NDArray[np.float64]) -> NDArray[np.float64]:
     """When each cell is filled, 0 first and 1 last, by rank among a puzzle's blanks, averaged over puzzles.
 
     Args:
-        steps: float64 `(N, n²)`, NaN where a cell has no step.
+        steps: float64 `(Q, n²)`, NaN where a cell has no step.
 
     Returns:
         float64 `(n, n)`, NaN where a cell never has one.

@@ -134,8 +134,9 @@ class PuzzleBatch(UnmaskBatch):
         if not self.several:
             return super().answers_to(responses, of)
         solutions, counts = solve_batch(self.boards(responses))
+        # One more than the token, so that 0 says: none.
         ids = np.where(counts[:, None] > 0, self.layout.digit_ids[solutions.astype(int) - 1] + 1, 0)
-        solved = self._at_cells(ids, responses)  # (N, R), 0 where none was found
+        solved = self._at_cells(ids, responses)  # (N, R)
         return torch.where(solved > 0, solved - 1, self.answers[of])
 
     def allowed(self, responses: Tensor, of: Tensor) -> Tensor:

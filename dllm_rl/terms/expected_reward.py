@@ -74,6 +74,7 @@ class ExpectedReward(Term):
         """See `Term.over`."""
 
         def value(visited: VisitedStates) -> TermValue:
+            # Weighed by the ratio of the decision that led there: the policy of now takes it so much more often.
             of_f = f_term(log_f_of(visited.states, self.config.lam), self.config.f_form)  # (N,)
             return TermValue((of_f * visited.visits(by_ratios=True)).sum() * self.config.f_weight)
 

@@ -5,11 +5,11 @@
 with a the k positions and tokens of a decision and r = 1 where what is written can still be completed, or the source's
 own rewards of the positions, as far as none before them was wrong, of which F is f at k = 1. F is for whole decisions
 what f is for the first of their positions, and completable states need no answer to compare with. One forward pass
-gives the distribution of all decisions and a judge costs next to nothing, so M of them are drawn and judged:
+gives the distribution of all decisions and a judge costs next to nothing, so D of them are drawn and judged:
 
-    ∇ log F ≈ Σ_m (r_m / Σ r − 1/M) ∇ log π(a_m|s)        ∇ F ≈ Σ_m (r_m − mean r) / (M − 1) ∇ log π(a_m|s)
+    ∇ log F ≈ Σ_d (r_d / Σ r − 1/D) ∇ log π(a_d|s)        ∇ F ≈ Σ_d (r_d − mean r) / (D − 1) ∇ log π(a_d|s)
 
-The second is unbiased. The first is self-normalized, 0 where all of the M earn the same.
+The second is unbiased. The first is self-normalized, 0 where all of the D earn the same.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class JudgedDecisionsConfig:
     """Parameters of judged decisions, which are off by default."""
 
     judged_weight: float = field(default=0.0, metadata={"help": "Weight of the expected reward of whole decisions."})
-    judged_draws: int = field(default=32, metadata={"help": "M: decisions that are drawn and checked at each state."})
+    judged_draws: int = field(default=32, metadata={"help": "D: decisions that are drawn and checked at each state."})
     judged_reward: DecisionReward = field(
         default="completable",
         metadata={
@@ -59,7 +59,7 @@ class JudgedDecisionsConfig:
 
 
 def decision_weights(rewards: Tensor, form: FForm) -> Tensor:
-    """What ∇ log π(a_m|s) is weighed by, float64 `(N, M)`, from what the M decisions earn, `(N, M)`."""
+    """What ∇ log π(a_d|s) is weighed by, float64 `(N, D)`, from what the D decisions earn, `(N, D)`."""
     rewards = rewards.double()
     draws, mean = rewards.shape[1], rewards.mean(1, keepdim=True)
     if form == "linear":
@@ -72,12 +72,12 @@ def definite_rewards(states: ScoredStates, positions: Tensor, tokens: Tensor, la
 
     Args:
         states: N states.
-        positions: int64 `(N, M, k)` in the order of choice, -1 for none, as `draw_decisions` gives them.
-        tokens: int64 `(N, M, k)`.
+        positions: int64 `(N, D, k)` in the order of choice, -1 for none, as `draw_decisions` gives them.
+        tokens: int64 `(N, D, k)`.
         lam: λ.
 
     Returns:
-        fp32 `(N, M)`.
+        fp32 `(N, D)`.
     """
     problems, of = states.problems, states.of[:, None, None]
     chosen, row = positions >= 0, torch.arange(len(positions), device=positions.device)[:, None, None]
@@ -89,6 +89,7 @@ def definite_rewards(states: ScoredStates, positions: Tensor, tokens: Tensor, la
         states.answers[row, at] == tokens,
         lam,
     )
+    # Each beginning of a decision is judged: the first wrong position takes what it and all behind it earn.
     until = [
         right_decisions(problems, states.responses, states.of, positions[..., :rank], tokens[..., :rank])
         for rank in range(1, positions.shape[2] + 1)
@@ -115,13 +116,13 @@ class JudgedDecisions(Term):
         """Decisions fill as many positions as those of the roll-out; see `Term.over`."""
         config, device = self.config, rollout.responses.device
         shape = (config.judged_draws, rollout.positions.shape[2], 2)
-        uniforms = self.noise.of_states(rollout.problem_of, JUDGED, shape)  # (D, M, k, 2)
+        uniforms = self.noise.of_states(rollout.problem_of, JUDGED, shape)  # (S, D, k, 2)
 
         def value(visited: VisitedStates) -> TermValue:
             states = visited.states
             every = torch.arange(len(states.responses), device=device)
             positions, tokens = draw_decisions(states.scores, every, uniforms[visited.chosen], states.policy)
-            right = right_decisions(states.problems, states.responses, states.of, positions, tokens)  # (N, M)
+            right = right_decisions(states.problems, states.responses, states.of, positions, tokens)  # (N, D)
             rewards = right
             if config.judged_reward == "definite":
                 rewards = definite_rewards(states, positions, tokens, self.lam)

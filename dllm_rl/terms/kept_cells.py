@@ -7,11 +7,11 @@ surest position: what is refused there must cost something. Of the mean share
 
     Q(s) = E[ Σ_i κ_i ] / k        G_j = Σ_{i≥j} κ_i / k
 
-κ_i depends on a₁ … a_i alone, so that a_j is credited with G_j, and with M draws, by the mean of G_j over all of them,
+κ_i depends on a₁ … a_i alone, so that a_j is credited with G_j, and with D draws, by the mean of G_j over all of them,
 
-    ∇ Q ≈ Σ_j Σ_m (G_j^m − mean G_j) / (M − 1) ∇ log p(a_j^m|s)
+    ∇ Q ≈ Σ_j Σ_d (G_j^d − mean G_j) / (D − 1) ∇ log p(a_j^d|s)
 
-This is the leave-one-out baseline, (G_j^m − mean of the M − 1 others) / M, and unbiased for the order as it stands:
+This is the leave-one-out baseline, (G_j^d − mean of the D − 1 others) / D, and unbiased for the order as it stands:
 that positions are offered in another order when parameters change has no gradient here.
 """
 
@@ -49,20 +49,21 @@ class KeptConfig(JudgedDecisionsConfig):
 
 
 def kept_tokens(problems: UnmaskBatch, responses: Tensor, of: Tensor, positions: Tensor, tokens: Tensor) -> Tensor:
-    """Which of the offered tokens are kept, κ, bool `(N, M, k)`; false where nothing is offered.
+    """Which of the offered tokens are kept, κ, bool `(N, D, k)`; false where nothing is offered.
 
     Args:
         problems: The problems.
         responses: int64 `(N, R)`, states.
         of: int64 `(N,)`, the problem of each.
         positions: int64 `(N, k)`, what is offered in its order, -1 behind the last.
-        tokens: int64 `(N, M, k)`, M draws.
+        tokens: int64 `(N, D, k)`, D draws.
     """
     draws = tokens.shape[1]
-    states, of = responses.repeat_interleave(draws, 0), of.repeat_interleave(draws)  # (N·M, R), (N·M,)
+    states, of = responses.repeat_interleave(draws, 0), of.repeat_interleave(draws)  # (N·D, R), (N·D,)
     kept = torch.zeros_like(tokens, dtype=torch.bool).flatten(0, 1)
-    offered, drawn = positions.repeat_interleave(draws, 0), tokens.flatten(0, 1)  # (N·M, k)
+    offered, drawn = positions.repeat_interleave(draws, 0), tokens.flatten(0, 1)  # (N·D, k)
     for rank in range(positions.shape[1]):
+        # Each is tried on what was kept before it, in all draws at once.
         some = (offered[:, rank] >= 0).nonzero().squeeze(1)
         if not len(some):
             break
@@ -74,7 +75,7 @@ def kept_tokens(problems: UnmaskBatch, responses: Tensor, of: Tensor, positions:
 
 
 def kept_weights(kept: Tensor, positions: Tensor) -> Tensor:
-    """What ∇ log p(a_j^m|s) is weighed by, float64 `(N, M, k)`, from κ `(N, M, k)` at positions `(N, k)`."""
+    """What ∇ log p(a_j^d|s) is weighed by, float64 `(N, D, k)`, from κ `(N, D, k)` at positions `(N, k)`."""
     credit = kept.double().flip(2).cumsum(2).flip(2) / (positions >= 0).sum(1)[:, None, None]  # G
     return decision_weights(credit, "linear")
 
@@ -96,25 +97,25 @@ class KeptCells(Term):
     def over(self, rollout: Rollout) -> Callable[[VisitedStates], TermValue]:
         """As many positions are offered as a decision of the roll-out offers; see `Term.over`."""
         draws, most = self.config.judged_draws, rollout.positions.shape[2]
-        uniforms = self.noise.of_states(rollout.problem_of, KEPT, (draws, most))  # (D, M, k)
+        uniforms = self.noise.of_states(rollout.problem_of, KEPT, (draws, most))  # (S, D, k)
 
         def value(visited: VisitedStates) -> TermValue:
-            # Offer: the surest positions, and M tokens at each.
+            # Offer: the surest positions, and D tokens at each.
             states, scores = visited.states, visited.states.scores
             rows, ranks, columns = best_positions(scores.margins.detach(), most)  # (B,)
             positions = torch.full((len(states.responses), most), -1, device=columns.device)
             positions[rows, ranks] = columns
-            at = scores.row_of[rows, columns].repeat_interleave(draws)  # (B·M,)
+            at = scores.row_of[rows, columns].repeat_interleave(draws)  # (B·D,)
             given = uniforms[visited.chosen].transpose(1, 2)[rows, ranks].flatten()
             temperature = states.policy.token_temperature
             drawn = inverse_cdf_at(scores.logits.detach() / temperature, at, given).view(-1, draws)
             tokens = torch.full((*positions.shape, draws), -1, device=columns.device)
             tokens[rows, ranks] = drawn
-            tokens = tokens.transpose(1, 2)  # (N, M, k)
+            tokens = tokens.transpose(1, 2)  # (N, D, k)
 
             # Check, and credit each token.
             kept = kept_tokens(states.problems, states.responses, states.of, positions, tokens)
-            weights = kept_weights(kept, positions).transpose(1, 2)[rows, ranks].flatten()  # (B·M,)
+            weights = kept_weights(kept, positions).transpose(1, 2)[rows, ranks].flatten()  # (B·D,)
             state, place = rows.repeat_interleave(draws), columns.repeat_interleave(draws)
             logprobs = token_logprobs_at(scores, state, place, drawn.flatten(), temperature)
             level = kept.sum((1, 2)).to(logprobs) / (draws * (positions >= 0).sum(1))  # (N,)

@@ -75,6 +75,7 @@ class PolicyGradient(Term):
         advantages = rollout_advantages(rollout.visited_rewards, rollout.num_generations, config)  # (T, K)
 
         def value(visited: VisitedStates) -> TermValue:
+            # A last decision brings nothing after it: what it earns itself is f, the second term.
             taken, counted = visited.at, visited.has_future
             surrogate = clipped_surrogate(
                 visited.logprobs, visited.old_logprobs, advantages[taken], config.clip_low, config.clip_high

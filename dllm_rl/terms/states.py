@@ -49,18 +49,18 @@ class ScoredStates(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class VisitedStates:
-    """N scored states of a roll-out and the B decisions that were taken there.
+    """N scored states of a roll-out and the A decisions that were taken there.
 
     Attributes:
         states: The states.
         chosen: int64 `(N,)`, their numbers among those of the roll-out.
-        state: int64 `(B,)`, the state of each decision.
-        at: int64 `(B,)` each, the decisions' trajectories and steps: their places in tables `(T, K)`.
-        logprobs: `(B,)`, log π(a|s) now; with a gradient where a term asks for it (`Term.of_decisions`).
-        old_logprobs: `(B,)`, that when acting.
-        weights: `(B,)`, what a step counts in J (`dllm_rl.training.update.step_weights`).
-        incoming: `(B,)`, sg[R_{k−1}], the ratio of the decision that led to the state (`incoming_ratio`).
-        has_future: bool `(B,)`, false for the last decision of a full trajectory, after which nothing is of value.
+        state: int64 `(A,)`, the state of each decision.
+        at: int64 `(A,)` each, the decisions' trajectories and steps: their places in tables `(T, K)`.
+        logprobs: `(A,)`, log π(a|s) now; with a gradient where a term asks for it (`Term.of_decisions`).
+        old_logprobs: `(A,)`, that when acting.
+        weights: `(A,)`, what a step counts in J (`dllm_rl.training.update.step_weights`).
+        incoming: `(A,)`, sg[R_{k−1}], the ratio of the decision that led to the state (`incoming_ratio`).
+        has_future: bool `(A,)`, false for the last decision of a full trajectory, after which nothing is of value.
     """
 
     states: ScoredStates

@@ -34,10 +34,10 @@ class Automaton:
 
     Attributes:
         kinds: int32 `(V,)`, the kind of each token up to the largest that moves; 0 moves nowhere.
-        first: uint64 `(W,)`, the set of the first state, empty where no way leads to a final one.
-        final: uint64 `(W,)`, the set of the final ones.
+        first: uint64 words, the set of the first state, empty where no way leads to a final one.
+        final: uint64 words, the set of the final ones.
         ahead: What kernels read forward: kinds, where in the next two the moves of each kind begin, the state that each
-            leaves and the one that it leads to, int32 `(M,)`, and the states after each state, uint64 `(S, W)`.
+            leaves and the one that it leads to, int32, one a move, and the states after each state, as sets.
         back: The same, backward.
     """
 

@@ -153,6 +153,7 @@ class UnmaskTrainer(BufferedTrainer):
                 groups = [{"params": shrunk, "weight_decay": self.args.weight_decay}]
                 return kind([*groups, {"params": kept, "weight_decay": 0.0}], lr=rate, **options)
 
+            # Adam's moments are of one gradient each, so that a rate each takes an optimizer each.
             self.optimizer = TwoRateOptimizer(
                 self.model.parameters(), factory, (rl_rate, sft_rate), self.args.max_grad_norm
             )
@@ -260,6 +261,7 @@ class UnmaskTrainer(BufferedTrainer):
     def _backward(self, policy: Tensor, others: Tensor) -> None:
         scale = -1.0 / self.current_gradient_accumulation_steps
         if optimizer := self._two_rates():
+            # Both go through one graph: the second's gradient is set aside while that is still there.
             if others.requires_grad:
                 optimizer.add_second(scale * others, retain_graph=True)
             if policy.requires_grad:
@@ -301,6 +303,7 @@ class UnmaskTrainer(BufferedTrainer):
             max_tokens=self.args.max_tokens_per_pass,
             max_masked=self.args.max_masked_per_pass,
         )
+        # For the log: means over decisions, so that a state counts as often as it was visited.
         self.metrics.add("position_temperature", self.policy.position_temperature)
         at = record.live.nonzero(as_tuple=True)
         visited, count = record.state_of[at], len(at[0])

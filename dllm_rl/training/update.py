@@ -2,9 +2,7 @@
 
 Each distinct state is forwarded once, however many trajectories visit it, and a micro-batch holds no more than its
 budget of tokens and of masked positions, so activations grow neither with K, G nor the number of problems. What does is
-the record of the roll-out and about 45 bytes a decision here, of tables `(T, K)`. States come in the order of their
-step, so the ratios that a state's second term needs, those of the decisions leading to it, are known by the time they
-are needed.
+the record of the roll-out and about 45 bytes a decision here, of tables `(T, K)`.
 """
 
 from collections.abc import Callable, Iterator
@@ -68,10 +66,10 @@ class MiniBatch:
     noise: StateNoise
 
     def has(self, problem_of: Tensor) -> Tensor:
-        """Which of D states are its own, bool `(D,)`; all parts have as many of a problem's, up to one.
+        """Which of U states are its own, bool `(U,)`; all parts have as many of a problem's, up to one.
 
         Args:
-            problem_of: int64 `(D,)`, the problem of each state.
+            problem_of: int64 `(U,)`, the problem of each state.
         """
         order = (problem_of + self.noise.of_states(problem_of, DEALT)).argsort()  # problem by problem, each shuffled
         counts = problem_of.bincount()
@@ -118,7 +116,7 @@ def objective_pass(
     valued = [(term, term.over(rollout)) for term in terms]
     told = MetricAccumulator()  # read once, at the end
     logprobs, evaluated = torch.zeros_like(rollout.old_logprobs), torch.zeros_like(rollout.live)  # (T, K) each
-    drawn = _draw_states(rollout, config.state_fraction, noise)  # (D,)
+    drawn = _draw_states(rollout, config.state_fraction, noise)  # (U,)
     fraction = config.state_fraction
     if mini_batch is not None:
         drawn = drawn[mini_batch.has(rollout.problem_of[drawn])]
@@ -158,7 +156,7 @@ def visited_states(
     Args:
         model: The policy.
         rollout: The roll-out.
-        drawn: int64 `(D,)`, the states, rising.
+        drawn: int64 `(U,)`, the states, rising.
         fraction: With what probability a state is among them; each counts as one over it.
         config: How steps and states count.
         max_tokens: Largest number of tokens in one forward pass.
@@ -179,9 +177,10 @@ def visited_states(
         scores = scores_of(logits, masked, rollout.policy)
 
         # The decisions that were taken there, and their ratios.
-        at, state = decided.between(first, last)  # (B,) each: places in the tables (T, K), and states of this pass
+        at, state = decided.between(first, last)  # (A,) each: places in the tables (T, K), and states of this pass
         with torch.set_grad_enabled(with_gradient and torch.is_grad_enabled()):
             logprobs = action_logprobs(scores, state, rollout.positions[at], rollout.tokens[at], rollout.policy)
+        # States come in the order of their step, so that the ratio of what led here is there by now.
         ratio[at] = importance_ratio(logprobs.detach(), rollout.old_logprobs[at])
         yield VisitedStates(
             chosen=chosen,
@@ -215,10 +214,9 @@ class _Decisions(NamedTuple):
     """The E decisions that were taken in the drawn states, state by state.
 
     Attributes:
-        trajectory: int64 `(E,)`.
-        step: int64 `(E,)`.
+        trajectory, step: int64 `(E,)` each.
         slot: int64 `(E,)`, the place of the state among the drawn ones, rising.
-        edges: D + 1 numbers, the decisions before those of each of the drawn states, and all.
+        edges: U + 1 numbers, the decisions before those of each of the drawn states, and all.
     """
 
     trajectory: Tensor
@@ -228,7 +226,7 @@ class _Decisions(NamedTuple):
 
     @classmethod
     def taken_in(cls, rollout: Rollout, drawn: Tensor) -> "_Decisions":
-        """The decisions in some states, int64 `(D,)`."""
+        """The decisions in some states, int64 `(U,)`."""
         slot_of = torch.full((len(rollout.responses),), -1, device=drawn.device)  # -1 where not drawn
         slot_of[drawn] = torch.arange(len(drawn), device=drawn.device)
         trajectory, step = (rollout.live & (slot_of[rollout.state_of] >= 0)).nonzero(as_tuple=True)
@@ -243,7 +241,7 @@ class _Decisions(NamedTuple):
 
 
 def _draw_states(rollout: Rollout, fraction: float, noise: StateNoise) -> Tensor:
-    """States drawn with probability `fraction` each, int64 `(D,)` in their order."""
+    """States drawn with probability `fraction` each, int64 `(U,)` in their order."""
     if fraction == 1:
         return torch.arange(len(rollout.responses), device=rollout.responses.device)
     return (noise.of_states(rollout.problem_of, DRAWN) < fraction).nonzero().squeeze(1)

@@ -29,7 +29,7 @@ class Chunks(NamedTuple):
 
 
 class FromLogits(torch.autograd.Function):
-    """Log-probabilities and entropies, `(N,)` each, from logits `(N, V)` and an index `(N,)`."""
+    """Log-probabilities and entropies, `(M,)` each, from logits `(M, V)` and an index `(M,)`."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, index: Tensor, temperature: float, chunks: Chunks) -> tuple[Tensor, Tensor]:
@@ -54,7 +54,7 @@ class FromLogits(torch.autograd.Function):
 
 
 class FromHidden(torch.autograd.Function):
-    """Log-probabilities and entropies from hidden states `(N, D)`, a head `(V, D)` and a bias `(V,)` or None."""
+    """Log-probabilities and entropies from hidden states `(M, D)`, a head `(V, D)` and a bias `(V,)` or None."""
 
     @staticmethod
     def forward(
@@ -113,7 +113,7 @@ def _head_scores(hidden: Tensor, weight: Tensor, bias: Tensor | None, temperatur
 
 
 def _statistics(scores: Scores, index: Tensor, vocabulary: int, chunks: Chunks) -> tuple[Tensor, ...]:
-    """Normalizer `(N, 2)` (maximum and logarithm of the sum), log-probability and entropy, `(N,)` each."""
+    """Normalizer `(M, 2)` (maximum and logarithm of the sum), log-probability and entropy, `(M,)` each."""
     results = []
     for rows in _blocks(index.shape[0], chunks.rows):
         running = _RunningSoftmax(index[rows])
@@ -162,6 +162,7 @@ class _RunningSoftmax:
             self.chosen = torch.zeros_like(self.maximum)
             self.total = torch.zeros_like(self.maximum)
             self.moment = torch.zeros_like(self.maximum)
+        # Under a higher maximum what was added up shrinks, and the moment moves along.
         maximum = torch.maximum(self.maximum, scores.amax(-1))
         drop = (self.maximum - maximum).clamp(min=LOWEST)
         shifted = scores - maximum.unsqueeze(-1)

@@ -64,7 +64,7 @@ def return_after_action(rewards: Tensor, gamma: float) -> Tensor:
 
 
 class GroupStatistics(NamedTuple):
-    """Mean, standard deviation and size of each group, each of shape `(P, 1, …)`.
+    """Mean, standard deviation and size of each group, each of shape `(Q, 1, …)`.
 
     Attributes:
         mean: Mean of the members that count; 0 where none does.
@@ -81,17 +81,17 @@ def group_statistics(values: Tensor, mask: Tensor | None = None) -> GroupStatist
     """Mean and population standard deviation over the members of each group, per step.
 
     Args:
-        values: `(P, G, …)`: P groups of G members; every later dimension (such as steps) is separate.
+        values: `(Q, G, …)`: Q groups of G members; every later dimension (such as steps) is separate.
         mask: bool, shape of `values`: the entries that count. None: all of them.
 
     Returns:
         The statistics, float32 (float64 for float64 values). Equal members give a deviation of exactly 0 and a mean
-        equal to them, at any magnitude: sums are taken relative to the smallest member, so rounding makes no spread.
+        equal to them, at any magnitude.
 
     Raises:
         ValueError: `values` has fewer than two dimensions or an empty group, or the mask does not fit.
     """
-    check_rank("values", values, 2, "(P, G, …): groups, members, then any others")
+    check_rank("values", values, 2, "(Q, G, …): groups, members, then any others")
     if values.shape[1] == 0:
         raise ValueError(f"values has shape {tuple(values.shape)}: groups of no member")
     if mask is None:
@@ -100,6 +100,7 @@ def group_statistics(values: Tensor, mask: Tensor | None = None) -> GroupStatist
     values = promote(values)
     size = mask.sum(dim=1, keepdim=True)
     divisor = size.clamp(min=1)
+    # Sums are taken from the smallest member on, so that rounding makes no spread of equal ones.
     origin = values.masked_fill(~mask, torch.inf).amin(dim=1, keepdim=True).masked_fill(size == 0, 0.0)
     offset = (values - origin).masked_fill(~mask, 0.0)
     mean_offset = offset.sum(dim=1, keepdim=True) / divisor
@@ -112,12 +113,12 @@ def groups_without_spread(returns: Tensor, *, mask: Tensor | None = None, min_st
     """Which groups say nothing: their members, as far as they count, all got the same.
 
     Args:
-        returns: `(P, G, …)`: P groups of G members.
+        returns: `(Q, G, …)`: Q groups of G members.
         mask: bool, shape of `returns`: the entries that count. None: all.
         min_std: Smallest population standard deviation that is told from none, > 0.
 
     Returns:
-        bool `(P, …)`, the groups whose advantages are 0; a group in which nothing counts is one.
+        bool `(Q, …)`, the groups whose advantages are 0; a group in which nothing counts is one.
 
     Raises:
         ValueError: A shape or range is wrong.
@@ -145,8 +146,8 @@ def group_relative_advantage(
     finds such groups.
 
     Args:
-        returns: `(P, G)` (one return a sample, as in GRPO) or `(P, G, K)` (one a step, as in the unmasking
-            objective): P groups of G members.
+        returns: `(Q, G)` (one return a sample, as in GRPO) or `(Q, G, K)` (one a step, as in the unmasking
+            objective): Q groups of G members.
         baseline: "mean" of the group, or "leave_one_out", the mean of the other members.
         scale: "std" divides by the standard deviation of the group (all members, with either baseline);
             "batch_std" by that of all members of all groups that are passed (step by step where there are steps), so
@@ -167,7 +168,7 @@ def group_relative_advantage(
     """
     check_choice("baseline", baseline, Baseline)
     check_choice("scale", scale, RewardScale)
-    check_rank("returns", returns, 2, "(P, G) or (P, G, K): groups, members, steps")
+    check_rank("returns", returns, 2, "(Q, G) or (Q, G, K): groups, members, steps")
     if not std_eps >= 0:
         raise ValueError(f"std_eps is {std_eps!r}; it must be 0 or greater")
     if correction not in (0, 1):
@@ -179,8 +180,10 @@ def group_relative_advantage(
     mean, std, size = group_statistics(returns, mask)
     advantages = promote(returns) - mean
     if baseline == "leave_one_out":
+        # What differs from the mean of all by x differs from that of the others by x n / (n − 1).
         advantages = advantages * size / (size - 1).clamp(min=1)
     if scale == "batch_std":
+        # The batch as a single group.
         together = None if mask is None else mask.flatten(0, 1).unsqueeze(0)
         _, std, size = group_statistics(returns.flatten(0, 1).unsqueeze(0), together)
     if scale != "none":

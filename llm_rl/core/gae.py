@@ -71,6 +71,7 @@ def generalized_advantage(
     for k in reversed(range(rewards.shape[-1])):
         exists = mask[..., k]
         error = rewards[..., k] + gamma * next_value - values[..., k]
+        # A step that does not exist hands on what came behind it.
         advantage = torch.where(exists, error + gamma * lam * advantage, advantage)
         next_value = torch.where(exists, values[..., k], next_value)
         advantages.append(advantage)

@@ -75,7 +75,7 @@ def loss_type_weights(
     - "dapo": 1 / n. Mean over tokens.
     - "bnpo": 1 / n. In TRL it differs from "dapo" in dividing by the tokens of the micro-batch, so that the gradient
       depends on how the step was cut; over a whole step they are the same.
-    - "dr_grpo": 1 / (N · L) with the constant L = `max_length`.
+    - "dr_grpo": 1 / (N · `max_length`).
 
     `DistributedDataParallel` averages gradients over processes: multiply the loss by the world size there, and by the
     accumulation steps where the trainer divides by them.
@@ -84,7 +84,7 @@ def loss_type_weights(
         mask: bool `(…, T)`: the entries of this micro-batch that count.
         loss_type: One of the names above.
         counts: Counts of the whole step, from `loss_counts`. None: this mask is the whole step.
-        max_length: L, the longest completion allowed, ≥ 1; for "dr_grpo", which needs it, alone.
+        max_length: The longest completion allowed, ≥ 1; for "dr_grpo", which needs it, alone.
         dtype: Floating-point type of the weights.
 
     Returns:
@@ -123,12 +123,7 @@ def aggregate_loss(
 ) -> Tensor:
     """This micro-batch's share of the loss, Σ weight · value with `loss_type_weights`, which documents the arguments.
 
-    Args:
-        values: `(…, T)`, one value a token; outside the mask anything, NaN included.
-        mask: bool `(…, T)`.
-        loss_type: Name of the loss type, one of those of `loss_type_weights`.
-        counts: Counts of the whole step; None: this mask is the whole step.
-        max_length: L, the longest completion allowed, for "dr_grpo" alone.
+    Values are `(…, T)`, one a token; outside the mask anything, NaN included.
 
     Returns:
         Scalar, float32 (float64 for float64 values).

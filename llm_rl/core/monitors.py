@@ -58,7 +58,7 @@ def record_monitors(
 
     Args:
         metrics: The accumulator to add to.
-        rewards: `(P, G)`: P groups of G completions; NaN where one is not scored, which is left out.
+        rewards: `(Q, G)`: Q groups of G completions; NaN where one is not scored, which is left out.
         flat_groups: bool, any shape: which groups have advantages 0, where advantages are made from something else (one
             a step). None: those whose rewards have no spread.
         policy: The tensors of one micro-batch.

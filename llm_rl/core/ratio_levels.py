@@ -47,18 +47,11 @@ def token_log_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> Ten
 def span_log_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor, reduction: RatioReduction = "mean") -> Tensor:
     """log π − log π_old of all counted tokens of a row together; arguments and errors as in `token_log_ratio`.
 
-    Args:
-        logprobs: `(…, T)`.
-        old_logprobs: `(…, T)`.
-        mask: bool `(…, T)`.
-        reduction: "mean" over the tokens, GSPO's, or "sum", the ratio of the probabilities of the whole.
+    The reduction is "mean" over the tokens, GSPO's, or "sum", the ratio of the probabilities of the whole.
 
     Returns:
         `(…)` float32 (float64 where an input is), finite for finite inputs, not clamped for the exponential; 0 with
         gradient 0 where nothing counts.
-
-    Raises:
-        ValueError: Shapes do not fit, or the name is unknown.
     """
     check_choice("reduction", reduction, RatioReduction)
     tokens = token_log_ratio(logprobs, old_logprobs, mask)
@@ -74,12 +67,6 @@ def leveled_log_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor, leve
 
     The last two have one value, so that the clip acts on whole rows, and one gradient where all tokens of a row have
     one advantage; where advantages differ by token, "sequence_token" gives each token its own.
-
-    Args:
-        logprobs: `(…, T)`.
-        old_logprobs: `(…, T)`.
-        mask: bool `(…, T)`.
-        level: What shares a ratio.
 
     Returns:
         `(…, T)`, 0 with gradient 0 outside the mask.

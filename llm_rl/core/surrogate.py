@@ -89,7 +89,7 @@ def clipped_surrogate(
         logprobs: Any shape, finite; log π(a|s) under the policy being trained. The factors of a composed action (a
             position and a token; the tokens of a span) are added up before.
         old_logprobs: Those under the policy that acted, or under a reference; same shape, without gradient.
-        advantages: Rank of `logprobs` and broadcastable to it, without gradient: `(N, 1)` against `(N, T)` for one
+        advantages: Rank of `logprobs` and broadcastable to it, without gradient: `(B, 1)` against `(B, T)` for one
             advantage a sequence.
         clip_low: How far R may fall below 1, in [0, 1].
         clip_high: How far R may rise above 1, ≥ 0. `clip_low=1, clip_high=math.inf` is no clipping.

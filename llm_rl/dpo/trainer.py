@@ -126,7 +126,7 @@ class DPOTrainer(BufferedTrainer):
         return masked_sum(logps, batch.completions.completion_mask, -1).view(2, -1)
 
     def _reference_of_all(self, data: PairDataset) -> Tensor:
-        """`(2, N)`: the reference's log-probabilities of all pairs, each process's share added up."""
+        """`(2, pairs)`: the reference's log-probabilities of all pairs, each process's share added up."""
         found = torch.zeros(2, len(data), device=self.args.device)
         mine = range(self.args.process_index, len(data), self.args.world_size)
         size = self.args.per_device_eval_batch_size

@@ -116,6 +116,7 @@ class GRPOTrainer(EpisodeTrainer):
                 mask = batch.sampled_mask
                 kl = self._reference_kl(self.model, batch, batch.old_per_token_logps, mask)
                 penalty = rewards_with_kl(kl.new_zeros(len(kl)), kl, mask, self.args.kl_weight).sum(1)  # (B,)
+                # Rows may be turns, and a reward is the conversation's.
                 if batch.owners is not None:
                     whole = penalty.new_zeros(self.args.per_device_train_batch_size)
                     penalty = whole.index_add(0, batch.owners, penalty)
@@ -123,7 +124,7 @@ class GRPOTrainer(EpisodeTrainer):
         return torch.cat(penalties)
 
     def _compute_advantages(self, rewards: Tensor) -> Tensor:
-        """A = (r − baseline) / (std + 1e-4), `(P, G)`; the standard deviation of the batch is that of all processes.
+        """A = (r − baseline) / (std + 1e-4), `(Q, G)`; the standard deviation of the batch is that of all processes.
 
         A completion that is not scored is in no mean and has advantage 0.
         """

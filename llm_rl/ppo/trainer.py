@@ -153,6 +153,7 @@ class PPOTrainer(EpisodeTrainer):
         cut = [index for index, sample in enumerate(samples) if sample.cut_off]
         if cut:
             room = getattr(causal_model(self.model).config.get_text_config(), "max_position_embeddings", None)
+            # The state behind the end is a prompt that nothing has been written after.
             states = [Sample({}, samples[index].state_behind[:room], [], truncated=True) for index in cut]
             batch = self._collate(states)
             with evaluation_mode(self.model):
@@ -185,7 +186,7 @@ class PPOTrainer(EpisodeTrainer):
             )
             batch.token_advantages, batch.returns = estimate
 
-        # Statistics are those of the roll-out of all processes.
+        # Whitened by the roll-out of all processes: what an advantage means does not hang on who sampled it.
         self.settle()
         masks, several = [batch.sampled_mask for batch in micro_batches], self.args.world_size > 1
         errors = masked_moments([batch.returns - batch.old_values for batch in micro_batches], masks, reduce=several)

@@ -131,6 +131,7 @@ def token_budget_batches(lengths: Sequence[tuple[int, int]], max_tokens: int) ->
     Raises:
         ValueError: One sequence alone has more tokens.
     """
+    # The longest first, so that like lengths share a batch and little of it is padding.
     order = sorted(range(len(lengths)), key=lambda index: (-sum(lengths[index]), index))
     if order and sum(lengths[order[0]]) > max_tokens:
         prompt, completion = lengths[order[0]]

@@ -84,6 +84,7 @@ class CriticPass:
 
     def requests(self, pairs: Sequence[Pair], purpose: int, step: int) -> list[Request]:
         """This process's prompts for pairs of all processes."""
+        # Drawn for the pairs of all processes, then dealt: who asks about a pair does not change its order.
         coins = draws(self.args.seed, step, purpose).random(len(pairs)).tolist()
         mine = dealt(list(zip(pairs, coins, strict=True)), self.args.world_size, self.args.process_index)
         both, replayed = self.args.judge_both_orders, purpose == REPLAY
@@ -109,6 +110,7 @@ class CriticPass:
             metrics: The accumulator to add to.
             attempt: How often these pairs were judged before in this step, 0 for the first time.
         """
+        # Coins for every place, also where there is no pair: so one that is missing moves no other.
         shape = (self.args.world_size, len(pairs), order_draws)
         coins = draws(self.args.seed, step, JUDGE, attempt).random(shape)[self.args.process_index].tolist()
         both = self.args.judge_both_orders
@@ -140,13 +142,7 @@ class CriticPass:
     def criticize(
         self, requests: Sequence[Request], completions: int, metrics: MetricAccumulator
     ) -> list[list[Critique]]:
-        """The critiques of each prompt, with their labels.
-
-        Args:
-            requests: The prompts to complete.
-            completions: How many critiques each prompt gets.
-            metrics: The accumulator to add to, see `record_critiques`.
-        """
+        """So many critiques of each prompt, with their labels; adds what `record_critiques` does."""
         if not requests:
             return []
         rows = [{"prompt": self._prompt(request)} for request in requests]

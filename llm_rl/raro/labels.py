@@ -98,12 +98,7 @@ def _lies_in(found: re.Match[str], spans: Sequence[tuple[int, int]]) -> bool:
 
 
 def _runs(found: Sequence[re.Match[str]], line_breaks: int) -> list[list[re.Match[str]]]:
-    """Written labels, those side by side together.
-
-    Args:
-        found: The labels written in a text, in order.
-        line_breaks: How many line breaks at most may part two that have nothing else between them.
-    """
+    """Written labels, those side by side together; of `line_breaks` alone so many may part two at most."""
     runs = [[first] for first in found[:1]]
     for left, right in pairwise(found):
         if _beside(left, right, line_breaks):
@@ -185,6 +180,7 @@ def _code_ends(text: str) -> dict[int, int]:
     """Where code ends, by where it begins: after the next run of as many ticks or tildes."""
     ends: dict[int, int] = {}
     following: dict[str, int] = {}
+    # From the last to the first: what a run of ticks ends with has then been seen.
     for found in reversed(list(_QUOTED_CODE.finditer(text))):
         run = found["run"]
         if found["empty"]:
@@ -220,6 +216,7 @@ def _mark_ends(text: str) -> dict[int, int]:
         if mark[0] == "\n":
             for kind in opened if found["empty"] else _ONE_LINE:
                 opened[kind].clear()
+        # A closing mark ends the innermost quotation that it may close; what closes nothing may open one.
         elif begun := [opened[kind] for kind in _CLOSES.get(mark, "") if opened[kind]]:
             ends[max(begun, key=lambda starts: starts[-1]).pop()] = found.end()
         elif mark in opened:

@@ -16,8 +16,8 @@ def record_groups(metrics: MetricAccumulator, role: str, rewards: Tensor, valid:
     Args:
         metrics: The accumulator to add to.
         role: "policy" or "critic".
-        rewards: `(P, G)`; anything where `valid` is False.
-        valid: bool `(P, G)`. A group with fewer than two that count has no spread.
+        rewards: `(Q, G)`; anything where `valid` is False.
+        valid: bool `(Q, G)`. A group with fewer than two that count has no spread.
     """
     metrics.add_ratio(f"{role}/dropped_frac", (~valid).sum(), valid.numel())
     metrics.add_ratio(f"{role}/reward_mean", masked_sum(rewards, valid), valid.sum())

@@ -160,13 +160,13 @@ def role_advantages(rewards: Tensor, valid: Tensor, *, baseline: Baseline = "mea
     """Group-relative advantages over the members that count, as GRPO's (std_eps 1e-4, sample deviation).
 
     Args:
-        rewards: `(P, G)`; anything where `valid` is False.
-        valid: bool `(P, G)`.
+        rewards: `(Q, G)`; anything where `valid` is False.
+        valid: bool `(Q, G)`.
         baseline: What rewards are compared with, as in `core.group_relative_advantage`.
         scale: What a difference is divided by, as in `core.group_relative_advantage`.
 
     Returns:
-        `(P, G)`; 0 for members that do not count, and in groups with fewer than two that do or without spread.
+        `(Q, G)`; 0 for members that do not count, and in groups with fewer than two that do or without spread.
     """
-    counted = rewards.masked_fill(~valid, 0.0)  # (P, G)
+    counted = rewards.masked_fill(~valid, 0.0)  # (Q, G)
     return group_relative_advantage(counted, baseline=baseline, scale=scale, std_eps=1e-4, correction=1, mask=valid)

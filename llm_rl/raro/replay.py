@@ -143,6 +143,7 @@ class ReplayBuffer:
 
     def _add(self, pair: Pair) -> None:
         place = self._added % self.capacity
+        # Algorithm R: the n-th pair takes one of n places, of which no more than `capacity` are there.
         if self.mode == "reservoir" and self._added >= self.capacity:
             place = int(self._generator.integers(self._added + 1))
         self._added += 1

@@ -48,6 +48,7 @@ def single_elimination(counts: Sequence[int], judge: Judge, seed: int = 0) -> li
         ValueError: A question has no answer, or the judge gives other than points.
     """
     left = _drawn(counts, seed)
+    # A round: neighbors in the bracket meet, of all questions at once, and who is better or has none goes on.
     while any(len(answers) > 1 for answers in left):
         matches = [
             Match(question, *answers[place : place + 2])
@@ -110,11 +111,7 @@ def majority_vote(answers: Sequence[str]) -> int:
 
 
 class _Table:
-    """The standings of a Swiss tournament.
-
-    Args:
-        drawn: The answers in the order of the draw.
-    """
+    """The standings of a Swiss tournament of answers, in the order of their draw."""
 
     def __init__(self, drawn: Sequence[int]) -> None:
         self.drawn = drawn
@@ -161,11 +158,7 @@ def _drawn(counts: Sequence[int], seed: int) -> list[list[int]]:
 
 
 def _asked(judge: Judge, matches: Sequence[Match]) -> Sequence[float]:
-    """The points of matches.
-
-    Raises:
-        ValueError: They are not as many as the matches, or not in [0, 1].
-    """
+    """The points of matches."""
     points = judge(matches) if matches else []
     if len(points) != len(matches) or not all(0 <= each <= 1 for each in points):
         raise ValueError(f"the judge gave {list(points)[:8]} for {len(matches)} matches; give each a number in [0, 1]")

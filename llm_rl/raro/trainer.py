@@ -191,11 +191,7 @@ class RAROTrainer(RolloutTrainer):
         return self.room.holds(self.critic.prompt_tokens(pair), self.args.critic_length)
 
     def _check_room(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Whether each question, and with its expert answer, fits before the policy has written anything.
-
-        Raises:
-            ValueError: One does not.
-        """
+        """Whether each question, and with its expert answer, fits before the policy has written anything."""
         for row in rows:
             bare = self.critic.prompt_tokens(self._pair_of(row, ""))
             policy = self._count_tokens(row["prompt"])
@@ -213,24 +209,19 @@ class RAROTrainer(RolloutTrainer):
     ) -> list[RoleSample]:
         """The completions that count, with advantages from the mean reward of their labels.
 
-        One that ended without an answer has lost: its reward is 0. One that is over-length, or too long to be judged,
-        has `overlength_reward`. One without a reward, such as one whose pair has no label, is left out. Adds
-        "policy/reward_equal" and "policy/reward_distinct", the mean rewards of answers that were judged and are the
-        expert's, word for word, and of others.
-
-        Args:
-            samples: All completions of the policy.
-            answers: Their pairs, None where there is no answer.
-            labels: Their labels; none where the critic was not asked.
+        Adds "policy/reward_equal" and "policy/reward_distinct", the mean rewards of answers that were judged and are
+        the expert's, word for word, and of others.
         """
         rewards: list[float | None] = []
         for sample, answer, found in zip(samples, answers, labels, strict=True):
             judged = self.matrix.policy_mean(found)
             if answer is not None and judged is not None:
                 self.metrics.add_ratio(f"policy/reward_{'equal' if answer.equal else 'distinct'}", judged, 1)
+            # Over-length, or an answer too long for the critic to be asked about.
             if sample.truncated or (answer is not None and not found):
                 rewards.append(self.args.overlength_reward)
             else:
+                # Who ends without an answer has lost; a pair that no critique labels says nothing and is left out.
                 rewards.append(0.0 if answer is None else judged)
         return self._with_advantages(samples, rewards, self.args.num_generations, is_critic=False)
 
@@ -239,6 +230,7 @@ class RAROTrainer(RolloutTrainer):
         critiques = [critique for group in groups for critique in group]
         rewards: list[float | None] = []
         for one in critiques:
+            # What no label is worth may be None: then it is left out, and not discouraged.
             unlabeled = self.args.overlength_reward if one.sample.truncated else self.args.unparsable_reward
             rewards.append(unlabeled if one.label is None else self.matrix.critic(one.label))
         samples = [critique.sample for critique in critiques]
@@ -248,23 +240,18 @@ class RAROTrainer(RolloutTrainer):
         self, samples: Sequence[Sample], rewards: Sequence[float | None], size: int, *, is_critic: bool
     ) -> list[RoleSample]:
         """The completions that have a reward, with their advantages within groups of `size`."""
-        given = torch.tensor([0.0 if reward is None else reward for reward in rewards]).view(-1, size)  # (P, G)
-        valid = torch.tensor([reward is not None for reward in rewards], dtype=torch.bool).view(-1, size)  # (P, G)
+        given = torch.tensor([0.0 if reward is None else reward for reward in rewards]).view(-1, size)  # (Q, G)
+        valid = torch.tensor([reward is not None for reward in rewards], dtype=torch.bool).view(-1, size)  # (Q, G)
         record_groups(self.metrics, "critic" if is_critic else "policy", given, valid)
         if not samples:
             return []
         scale: Scale = "std" if self.args.scale_rewards == "group" else "none"
-        advantages = role_advantages(given, valid, baseline=self.args.advantage_baseline, scale=scale)  # (P, G)
+        advantages = role_advantages(given, valid, baseline=self.args.advantage_baseline, scale=scale)  # (Q, G)
         found = zip(samples, advantages.flatten().tolist(), rewards, strict=True)
         return [RoleSample.of(sample, is_critic, value) for sample, value, reward in found if reward is not None]
 
     def _role_batches(self, kept: list[RoleSample], generated: Sequence[Sample]) -> list[RoleBatch]:
-        """Micro-batches of the completions that count, with log-probabilities and the counts of the optimizer step.
-
-        Args:
-            kept: The completions of both roles that count.
-            generated: All that training could have used, for "masked_frac".
-        """
+        """Micro-batches of the completions that count, with log-probabilities and the counts of the optimizer step."""
         dropped = sum(len(s.completion_ids) for s in generated) - sum(len(s.completion_ids) for s in kept)
         nothing = not kept
         if nothing:  # a backward pass needs a sequence, be it without a token that counts
@@ -275,6 +262,7 @@ class RAROTrainer(RolloutTrainer):
         batches[0].dropped_tokens = dropped
         if nothing:
             batches[0].loss_mask.zero_()
+        # Scored while the policy is still the one that wrote them; with one update it stays that one until then.
         if self.args.num_iterations > 1:
             self._score_old_policy(batches)
         if self.reference is not None and self.args.kl_estimator != "full":
@@ -304,6 +292,7 @@ class RAROTrainer(RolloutTrainer):
         self, model: nn.Module, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
         """The last micro-batch's share of the loss, after the backward passes of those before it."""
+        # One backward pass a micro-batch: its graph is gone before the next one needs the memory.
         *earlier, last = inputs
         for batch in earlier:
             share = super().compute_loss(model, batch, return_outputs)
@@ -317,6 +306,7 @@ class RAROTrainer(RolloutTrainer):
         old_logps = logps.detach() if inputs.old_per_token_logps is None else inputs.old_per_token_logps
         surrogate = grpo_surrogate(self.args, logps, old_logps, mask, inputs.advantages)
         kl = None if self.reference is None else self._reference_kl(model, inputs, logps, mask)
+        # While the critic warms up its word is no reward yet: the policy is but held to the reference.
         weights = self.args.objective if self.warm_up.over else replace(self.args.objective, lambda_pol=0.0)
         loss = joint_loss(surrogate.objective, kl, mask, inputs.is_critic, weights, inputs.role_counts)
         if inputs.sampling_per_token_logps is not None:
@@ -364,11 +354,7 @@ class RAROTrainer(RolloutTrainer):
     ) -> dict[str, float]:
         """One answer to each question: what verifiers say of it, and the critic, in both orders.
 
-        Args:
-            eval_dataset: Rows. None: those given to the trainer.
-            ignore_keys: Not used.
-            metric_key_prefix: Prefix of the metrics' names.
-            greedy: As in `RolloutTrainer.evaluate`; the critic is sampled.
+        Arguments as in `RolloutTrainer.evaluate`; the critic is sampled, be the policy `greedy` or not.
 
         Returns:
             "<prefix>_verified/<name>", "<prefix>_policy/…" and "<prefix>_critic/…"; over all processes.
@@ -384,6 +370,7 @@ class RAROTrainer(RolloutTrainer):
         self._record_samples(metrics, samples, per_function)
         answers = [self._pair(sample) for sample in samples]
         pairs = [pair for pair in self._with_room(answers, metrics) if pair is not None]
+        # Both orders of each pair, so that a liking for one of the places cancels out.
         requests = [Request(pair, first) for pair in pairs for first in (True, False)]
         labels = labels_of(self.critic.criticize(requests, 1, metrics))
         by_pair = zip(labels[::2], labels[1::2], strict=True)
@@ -399,12 +386,7 @@ class RAROTrainer(RolloutTrainer):
         return {**super().progress(), "replay": self.replay.state_dict(), "warm_up": self.warm_up.state_dict()}
 
     def load_progress(self, progress: dict[str, Any]) -> None:
-        """Continue from what `progress` returned.
-
-        Raises:
-            CheckpointError: The checkpoint was written by another number of processes.
-            ValueError: Its replay buffer has another capacity or mode.
-        """
+        """Continue from what `progress` returned; errors as in `BufferedTrainer` and `ReplayBuffer.load_state_dict`."""
         super().load_progress(progress)
         self.replay.load_state_dict(progress["replay"])
         self.warm_up.load_state_dict(progress["warm_up"])

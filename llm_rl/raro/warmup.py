@@ -27,6 +27,7 @@ class CriticWarmUp:
         """What each process's critic told apart in a roll-out, as `llm_rl.raro.critic.told_apart` says."""
         right, told = (sum(each) for each in zip(*counts, strict=True))
         self._counts.append((right, told))
+        # The latest roll-outs that have labels enough; before them the critic was another one.
         total = sum(told for _, told in self._counts)
         while total - self._counts[0][1] >= LEAST_LABELS:
             total -= self._counts.popleft()[1]

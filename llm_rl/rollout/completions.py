@@ -82,6 +82,7 @@ def as_samples(
         raise ValueError(f"the engine returned {len(completions)} completions for {len(encoded)} prompts")
     samples = []
     for (row, ids), completion in zip(encoded, completions, strict=True):
+        # Engines may go on behind an end token; here the completion ends with it.
         (token_ids, logprobs), truncated = cut_at_eos(completion, params.eos_token_ids)
         if len(token_ids) > params.max_new_tokens or (logprobs is not None and len(logprobs) != len(token_ids)):
             raise ValueError(

@@ -306,7 +306,7 @@ def _given_mask(samples: Sequence[Sample]) -> Tensor | None:
 
 
 def pad(rows: Sequence[Sequence[Any]], value: Any, side: str) -> tuple[Tensor, Tensor]:
-    """Rows of different length as one tensor `(N, max(1, longest))` and the bool mask of what is not padding.
+    """Rows of different length as one tensor `(B, max(1, longest))` and the bool mask of what is not padding.
 
     The tensor is float32 where `value` is a float, else int64; `side` is "left" or "right".
     """

@@ -24,8 +24,8 @@ def replace_groups(
     "reward_mean_before_replacement" and "groups_replaced", replacements over groups, which may exceed 1.
 
     Args:
-        samples: P · G completions, a group's side by side.
-        rewards: `(P, G)`; NaN where a completion is not scored.
+        samples: Q · G completions, a group's side by side.
+        rewards: `(Q, G)`; NaN where a completion is not scored.
         attempts: How often groups may be drawn, ≥ 1.
         draw: Gives, for a number of groups, so many fresh ones, completions and rewards.
         metrics: The accumulator to add to.

@@ -206,6 +206,6 @@ class _LogprobRecorder(LogitsProcessor):
             self._columns.append(selective_log_softmax(self._scores, tokens, temperature=self._temperature))
 
     def finish(self, sampled: Tensor) -> Tensor:
-        """`(N, T)`; where a row had ended before, anything."""
+        """`(B, T)`; where a row had ended before, anything."""
         self._take(sampled[:, -1])
         return torch.stack(self._columns, 1)

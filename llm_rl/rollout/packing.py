@@ -17,14 +17,14 @@ def packed_outputs(forward: Any, ids: Tensor, mask: Tensor) -> Tensor:
     """What a model says of padded rows, computed on their tokens alone, side by side in one sequence.
 
     Args:
-        forward: Maps `input_ids` and `position_ids`, int64 `(1, L)`, to outputs `(1, L, D)`.
-        ids: int64 `(B, N)`.
-        mask: bool `(B, N)`, the tokens that are no padding, L in all.
+        forward: Maps `input_ids` and `position_ids`, int64 `(1, M)`, to outputs `(1, M, D)`.
+        ids: int64 `(B, L)`.
+        mask: bool `(B, L)`, the tokens that are no padding, M in all.
 
     Returns:
-        `(B, N, D)`, 0 at padding. Gradients pass through.
+        `(B, L, D)`, 0 at padding. Gradients pass through.
     """
-    outputs = forward(input_ids=ids[mask].unsqueeze(0), position_ids=positions(mask)[mask].unsqueeze(0))[0]  # (L, D)
+    outputs = forward(input_ids=ids[mask].unsqueeze(0), position_ids=positions(mask)[mask].unsqueeze(0))[0]  # (M, D)
     padded = outputs.new_zeros(*mask.shape, outputs.shape[-1])
     return padded.index_put(mask.nonzero(as_tuple=True), outputs)
 

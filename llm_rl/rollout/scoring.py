@@ -80,6 +80,7 @@ class PolicyScorer:
         head = causal.get_output_embeddings()
         if type(head) is not nn.Linear or causal.base_model is causal:
             return False
+        # Tried out: what a model does with its head beyond a product is told by no attribute that all have.
         ids = torch.arange(4, device=causal.device).unsqueeze(0) % head.weight.shape[0]
         with evaluation_mode(causal):
             hidden = causal.base_model(input_ids=ids, use_cache=False).last_hidden_state
@@ -112,13 +113,14 @@ class PolicyScorer:
         keep = batch.completion_ids.shape[1]
         ids = torch.cat([batch.prompt_ids, batch.completion_ids], 1)  # (B, P + T)
         mask = torch.cat([batch.prompt_mask, batch.completion_mask], 1).long()
-        predicting = slice(-keep - 1, -1)
+        predicting = slice(-keep - 1, -1)  # what stands at a token says what comes next
         if self.padding_free:
             return self._packed_features(causal, ids, mask.bool(), predicting)
         inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
         inputs |= beside_tokens(causal, mask.bool(), batch.pictures)
         shared = (batch.prompt_ids, batch.prompt_mask, batch.prompt_groups) if self.share_prompts else None
         cache = prompt_cache(causal, *shared) if shared else None
+        # Of a prompt that the cache has read only the last token is left, and the completion behind it.
         if cache is not None:
             inputs = {name: value[:, predicting] for name, value in inputs.items() if torch.is_tensor(value)}
             inputs |= {"attention_mask": mask[:, :-1], "past_key_values": cache, "use_cache": True}

@@ -31,7 +31,7 @@ def group_by_prompt(prompt_ids: Tensor, prompt_mask: Tensor) -> tuple[Tensor, Te
         prompt_mask: bool `(B, P)`, what is not padding.
 
     Returns:
-        The first row of each different prompt `(N,)`, and for each row the number of its prompt `(B,)`; both int64.
+        The first row of each different prompt `(Q,)`, and for each row the number of its prompt `(B,)`; both int64.
     """
     numbers: dict[tuple[int, ...], int] = {}
     firsts: list[int] = []
@@ -66,6 +66,7 @@ def prompt_cache(
     firsts, owners = group_by_prompt(prompt_ids, prompt_mask) if groups is None else groups
     if len(firsts) == len(prompt_ids):
         return None
+    # All but the last token: that one each row reads itself, as from it comes the first token of its own.
     mask = prompt_mask[firsts, :-1]
     inputs = {"input_ids": prompt_ids[firsts, :-1], "attention_mask": mask.long(), "use_cache": True}
     if "position_ids" in inspect.signature(causal.forward).parameters:

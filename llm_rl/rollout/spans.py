@@ -149,10 +149,12 @@ def _decode_stepwise(ids: list[int], decode: Callable[[list[int]], str], window:
     previous = settled = ""  # the window's text, and what it was when its last character was last complete
     for i in range(len(ids)):
         text = decode(ids[anchor : i + 1])
+        # A token's characters begin where the text is no longer that before it: it may change earlier ones too.
         kept = _common_prefix(previous, text)
         is_open = text.endswith(REPLACEMENT)
         # Byte fallback shows each byte of an open character, and the characters before it, as replacements.
         complete = max(len(text.rstrip(REPLACEMENT)) or floor, floor) if is_open else len(text)
+        # A character that is complete at last ends for all tokens that have had a part in it.
         if complete > whole or not is_open:
             for token in pending:
                 offsets[token] = (offsets[token][0], max(offsets[token][1], base + min(kept, complete)))

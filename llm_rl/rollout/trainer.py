@@ -118,11 +118,13 @@ class RolloutTrainer(BufferedTrainer):
             optimizers=optimizers,
         )
         self.model_accepts_loss_kwargs = False
+        # transformers has seeded all processes alike, and their completions are to differ.
         set_seed(args.seed, device_specific=True)
         self.engine = TransformersEngine(share_prompts=sharing) if engine is None else engine
         self.sampling = sampling_params(
             causal_model(self.model), processing_class, args.max_completion_length, args.temperature
         )
+        # Every row now: an unfit one would end the run when its turn comes, hours on.
         self._check_all_rows("train_dataset", train_dataset)
         if eval_dataset is not None:
             self._check_all_rows("eval_dataset", eval_dataset)
@@ -198,22 +200,17 @@ class RolloutTrainer(BufferedTrainer):
         if self.args.dynamic_sampling_attempts:
             samples, rewards = self._dynamic_sampling(samples, rewards)
         micro_batches = self._prepare_batch_inputs(samples)
-        advantages = self._set_advantages(rewards, micro_batches)  # (P, G)
+        advantages = self._set_advantages(rewards, micro_batches)  # (Q, G)
         if self.args.log_completions:
             self._log_completions(samples, micro_batches, advantages)
         return micro_batches
 
     def _set_advantages(self, rewards: Tensor, micro_batches: Sequence[RolloutBatch]) -> Tensor | None:
-        """Gives each micro-batch the rewards and the advantages that it is trained with.
+        """Gives each micro-batch its part of the rewards `(Q, G)`, NaN where there is none, and of the advantages.
 
-        Args:
-            rewards: `(P, G)`, NaN where no function scores a completion.
-            micro_batches: Those of the roll-out, which hold the completions in the same order.
-
-        Returns:
-            The advantages of completions, `(P, G)`; None where each token has its own.
+        Returns these, `(Q, G)`; None where each token has its own.
         """
-        advantages = self._compute_advantages(rewards)  # (P, G)
+        advantages = self._compute_advantages(rewards)  # (Q, G)
         dealt = (values.flatten().split(self.args.per_device_train_batch_size) for values in (rewards, advantages))
         for batch, reward, advantage in zip(micro_batches, *dealt, strict=True):
             batch.rewards = reward
@@ -221,7 +218,7 @@ class RolloutTrainer(BufferedTrainer):
         return advantages
 
     def _compute_advantages(self, rewards: Tensor) -> Tensor:
-        """Advantages `(P, G)` of this process's rewards `(P, G)`; asked where a completion has one of its own."""
+        """Advantages `(Q, G)` of this process's rewards `(Q, G)`; asked where a completion has one of its own."""
         raise NotImplementedError(f"{type(self).__name__} has no _compute_advantages; a subclass says what they are")
 
     def _log_completions(
@@ -263,6 +260,7 @@ class RolloutTrainer(BufferedTrainer):
     def _sampling_engine(self) -> Iterator[GenerationEngine]:
         """The engine with the policy's weights; within the section what is offloaded is on the host."""
         args, model, optimizer = self.args, self.model, self._plain_optimizer
+        # Sampling needs neither moments nor gradients; with copies of its own an engine needs no weights either.
         training = moments_and_gradients(optimizer, self.gradients(model)) if args.offload_optimizer else []
         kept = self.reference.tensors() if self.reference else []
         weights = [*model.parameters(), *model.buffers(), *kept] if args.offload_model else []
@@ -273,11 +271,7 @@ class RolloutTrainer(BufferedTrainer):
                 yield self.engine
 
     def _compute_rewards_per_func(self, samples: Sequence[Sample]) -> Tensor:
-        """float64 `(N, F)`; NaN where a function does not apply.
-
-        Raises:
-            ValueError: Rows have different columns.
-        """
+        """float64 `(N, F)`; NaN where a function does not apply."""
         metrics = self._reward_metrics
         return score_samples(
             self.rewards,
@@ -295,7 +289,7 @@ class RolloutTrainer(BufferedTrainer):
         return decode_completion(sample, self.processing_class)
 
     def _score_completions(self, samples: Sequence[Sample]) -> Tensor:
-        """Weighted rewards `(P, G)`, NaN where no function scores; each sample keeps what the functions said."""
+        """Weighted rewards `(Q, G)`, NaN where no function scores; each sample keeps what the functions said."""
         per_function = self._compute_rewards_per_func(samples)
         keep_scores(samples, per_function)
         self._record_samples(self.metrics, samples, per_function)
@@ -336,6 +330,7 @@ class RolloutTrainer(BufferedTrainer):
                 with self.accelerator.autocast():
                     batch.ref_per_token_logps = self.reference.logprobs(batch)
         self.settle()
+        # What a loss is divided by is known once all processes have sampled: shares then add up to one loss.
         counts = loss_counts(*(batch.loss_mask for batch in micro_batches), reduce=self.args.world_size > 1)
         for batch in micro_batches:
             batch.sequences, batch.tokens = counts
@@ -415,6 +410,7 @@ class RolloutTrainer(BufferedTrainer):
         size = self.args.per_device_eval_batch_size
         mine = range(self.args.process_index, len(rows), self.args.world_size)
         devices = [] if self.args.device.type == "cpu" else [self.args.device]
+        # Seeded alike every time, and training's own random numbers go on as if nothing had been.
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(self.args.seed + self.args.process_index)
             self.sampling, self._reward_metrics = replace(kept, greedy=greedy), metrics

@@ -155,6 +155,7 @@ def play_turns(
         for (index, row, _, earlier), sample in zip(played, found, strict=True):
             turn = replace(partner.cut(sample), earlier=earlier)
             added = None if turn.truncated else partner.answer(index, turn)
+            # Answered, it goes on while there are turns and room; else what answered it was never read.
             if added is not None:
                 ids = [*turn.prompt_ids, *turn.completion_ids, *added]
                 if len(earlier) + 1 < max_turns and (room is None or len(ids) + params.max_new_tokens <= room):

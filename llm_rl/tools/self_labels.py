@@ -277,7 +277,7 @@ class _Labeller:
         return [min(plain, empty) - full for empty, full in zip(others[::2], others[1::2], strict=True)]
 
     def _score(self, parts: Sequence[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
-        """Log-probabilities `(N, T)` of tokens behind contexts, and the mask of those that are there."""
+        """Log-probabilities `(B, T)` of tokens behind contexts, and the mask of those that are there."""
         samples = [Sample({}, context, following, truncated=True) for context, following in parts]
         longest, size = max((len(following) for _, following in parts), default=1), self._options.batch_size
         logprobs, masks = [torch.zeros(0, longest)], [torch.zeros(0, longest, dtype=torch.bool)]

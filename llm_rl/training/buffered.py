@@ -198,6 +198,7 @@ class BufferedTrainer(ExactTrainer):
         """One pass over a fresh or a kept roll-out; gradients of several processes are averaged after a step's last."""
         # Not DDP's forward: its gradient synchronization is collective, and passes differ between processes.
         model = model.module if isinstance(model, DistributedDataParallel) else model
+        # A roll-out that has served makes room, and the next one is made over the first micro-batches.
         if self._step == 0:
             self._buffered_inputs = []
         with self.together():

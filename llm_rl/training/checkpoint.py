@@ -236,11 +236,7 @@ class ExactTrainer(CheckedTrainer):
             super()._load_best_model()
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
-        """Reads the weights once more where a checkpoint has other names for them than the model, as many with eyes do.
-
-        Raises:
-            CheckpointError: It lacks some of them.
-        """
+        """Reads the weights once more where a checkpoint has other names for them, as of many models with eyes."""
         if not (load_result.unexpected_keys and isinstance(self.model, PreTrainedModel)):
             return super()._issue_warnings_after_load(load_result)
         exact = torch.promote_types(self.model.dtype, torch.float32)
@@ -360,6 +356,7 @@ class ExactTrainer(CheckedTrainer):
             shutil.rmtree(staging, ignore_errors=True)
         self.accelerator.wait_for_everyone()
         try:
+            # Written beside the run, sealed with its checksums, and only then put in place.
             self._staging = staging
             super()._save_checkpoint(model, trial)
             if self.state.best_model_checkpoint == str(staging / name):
@@ -426,11 +423,7 @@ class ExactTrainer(CheckedTrainer):
             ) from error
 
     def _check_noise(self, checkpoint: Path) -> None:
-        """Make sure that a card's random state is the checkpoint's, where transformers leaves a line in the log.
-
-        Raises:
-            CheckpointError: The checkpoint holds none for it.
-        """
+        """Make sure that a card's random state is the checkpoint's, where transformers leaves a line in the log."""
         device, several = self.args.device, self.args.world_size > 1
         if device.type in ("cpu", "mps"):  # transformers raises itself for the first, and keeps none of the other
             return

@@ -64,6 +64,7 @@ class Shards:
         self._models.append((model, empty))
         model.register_forward_pre_hook(lambda *_: self._begin(number), prepend=True)
         model.register_forward_hook(lambda module, inputs, output: self._end(output))
+        # A function that calls parts of the model is a pass of it too, with the weights gathered around all of it.
         setattr(model, AS_PASS, lambda function: function())
         register_fsdp_forward_method(model, AS_PASS)
         gathered = getattr(model, AS_PASS)
@@ -92,6 +93,7 @@ class Shards:
             yield
             self.settle()
         except Exception as error:
+            # Others wait for this process: between passes they can be told why it stops, within one they cannot.
             if self._busy and isinstance(error, FloatingPointError):
                 raise RuntimeError(f"stopped in the middle of a pass that others wait in: {error}") from error
             if not self._busy and not self._told:
@@ -158,6 +160,7 @@ class Shards:
 
     def _agree(self, wanted: int) -> None:
         """Do what others want of this process until it is the turn of what it wants itself: the least comes last."""
+        # The largest wish is met by all, by an empty pass where it is another's; DONE once nobody wants a pass.
         while (chosen := self._largest(wanted)) != wanted:
             if chosen == BACKWARD:
                 self._go_back(torch.zeros(()), lambda loss: loss.backward())

@@ -118,15 +118,15 @@ def collate_pairs(
     """Chosen responses of all samples, then the rejected ones, as one batch whose `loss_mask` is their tagged parts.
 
     Args:
-        samples: N completions.
-        pairs: N pairs, each of the sample's prompt.
+        samples: B completions.
+        pairs: B pairs, each of the sample's prompt.
         context: What responses stand behind, as in `place_response`.
         pad_id: The token that pads.
         room: Positions of the model. None: no bound.
         device: Device of the tensors.
 
     Returns:
-        2 N rows.
+        2 B rows.
 
     Raises:
         ValueError: A response and what stands before it exceed the model's positions.
@@ -150,12 +150,12 @@ def collate_pairs(
 
 
 def preference_pair(pairs: RolloutBatch, logprobs: Tensor, prompts: int) -> PreferencePair:
-    """The halves of a batch of pairs, `(P, C, T)` each.
+    """The halves of a batch of pairs, `(Q, C, T)` each.
 
     Args:
         pairs: A batch of `collate_pairs`, with the reference's log-probabilities.
-        logprobs: `(2 P C, T)`, log π of its tokens.
-        prompts: P, the number of prompts.
+        logprobs: `(2 Q C, T)`, log π of its tokens.
+        prompts: Q, the number of prompts.
 
     Raises:
         ValueError: There are no reference log-probabilities.
@@ -171,11 +171,11 @@ def preference_pair(pairs: RolloutBatch, logprobs: Tensor, prompts: int) -> Pref
 
 @dataclass(kw_only=True)
 class VaporRolloutBatch(RolloutBatch):
-    """A micro-batch of B = P · G completions of P prompts, and their preference pairs.
+    """A micro-batch of B = Q · G completions of Q prompts, and their preference pairs.
 
     Attributes:
         spans: bool `(B, T)`, the tokens of s_i.
-        pairs: A batch of `collate_pairs`: P (static) or B (generated) chosen responses, then as many rejected ones.
+        pairs: A batch of `collate_pairs`: Q (static) or B (generated) chosen responses, then as many rejected ones.
         pairs_found: int64 scalar, pairs of which both responses were found in the whole optimizer step, over
             micro-batches and processes.
     """

@@ -31,7 +31,7 @@ def record_vapor(metrics: MetricAccumulator, terms: VaporTerms, batch: VaporBatc
         metrics: The accumulator to add to.
         terms: The terms of the batch.
         batch: The micro-batch, with `old_logprobs`.
-        entropy: `(P, G, T)`, entropy of the distribution that each token was drawn from.
+        entropy: `(Q, G, T)`, entropy of the distribution that each token was drawn from.
 
     Raises:
         ValueError: `old_logprobs` is None.

@@ -84,12 +84,12 @@ class VaporBatch(NamedTuple):
     """What the objective of a micro-batch of whole prompts is made from.
 
     Attributes:
-        logprobs: `(P, G, T)`, log π of the completions' tokens.
-        ref_logprobs: `(P, G, T)`, the same under the reference, constants.
-        old_logprobs: `(P, G, T)`, the same under the policy that sampled; None where `ratio_base` is "ref".
-        completion_mask: bool `(P, G, T)`, the tokens of the completions, for the KL.
-        spans: bool `(P, G, T)`, the tokens of s_i; a row of False where it was not found.
-        rewards: `(P, G)`, of s_i; anything where it was not found.
+        logprobs: `(Q, G, T)`, log π of the completions' tokens.
+        ref_logprobs: `(Q, G, T)`, the same under the reference, constants.
+        old_logprobs: `(Q, G, T)`, the same under the policy that sampled; None where `ratio_base` is "ref".
+        completion_mask: bool `(Q, G, T)`, the tokens of the completions, for the KL.
+        spans: bool `(Q, G, T)`, the tokens of s_i; a row of False where it was not found.
+        rewards: `(Q, G)`, of s_i; anything where it was not found.
         pair: Log-probabilities of the preference pairs.
     """
 
@@ -106,15 +106,15 @@ class VaporTerms(NamedTuple):
     """The objective before any mean, so that an optimizer step can be normalized as a whole.
 
     Attributes:
-        surrogate: `(P, G)`, min(r′A, clip(r′)A), to be maximized; at the level "token" the mean over the tokens of s_i.
-        kl: `(P, G, T)`, estimates of KL(π ‖ π_ref) a token.
-        preference_loss: `(P, C)`, −log σ(β·margin); 0 where a response was not found.
-        advantages: `(P, G)`.
-        verifiable: `(P, G, 1)` or `(P, G, T)`, logarithm of the verifiable term, without gradient.
-        preference: `(P, C)`, logarithm of the preference term, without gradient: above 0 the preference is right.
-        clipped: bool `(P, G)`, clipping is what acted (on any token).
-        found: bool `(P, G)`, s_i was found.
-        pair_found: bool `(P, C)`, both responses were found.
+        surrogate: `(Q, G)`, min(r′A, clip(r′)A), to be maximized; at the level "token" the mean over the tokens of s_i.
+        kl: `(Q, G, T)`, estimates of KL(π ‖ π_ref) a token.
+        preference_loss: `(Q, C)`, −log σ(β·margin); 0 where a response was not found.
+        advantages: `(Q, G)`.
+        verifiable: `(Q, G, 1)` or `(Q, G, T)`, logarithm of the verifiable term, without gradient.
+        preference: `(Q, C)`, logarithm of the preference term, without gradient: above 0 the preference is right.
+        clipped: bool `(Q, G)`, clipping is what acted (on any token).
+        found: bool `(Q, G)`, s_i was found.
+        pair_found: bool `(Q, C)`, both responses were found.
     """
 
     surrogate: Tensor
@@ -149,6 +149,7 @@ def vapor_terms(batch: VaporBatch, config: VaporConfig) -> VaporTerms:
     for name, constant in constants.items():
         if constant.requires_grad:
             raise ValueError(f"{name} carries a gradient; it is a constant of the objective (use .detach())")
+    # In logarithms, so that the product of both terms is a sum, and what was not found adds 0 to it.
     found = batch.spans.any(-1)
     advantages = vapor_advantage(batch.rewards, found, config.advantage_scale)
     verifiable = verifiable_log_ratio(batch.logprobs, base, batch.spans, config.ratio_level)

@@ -1,9 +1,8 @@
 """The factors of VAPOR's objective in log space: verifiable term, preference term, advantage, clipped product.
 
-Source: docs/vapor.md, 'The objective'. Shapes: P prompts, G completions of each, T tokens of a
-completion; C is 1 where a prompt's preference pair stands alone (static) and G where it follows each completion's own
-s_i. Logarithms are clamped to ±20 (`core.MAX_LOG_RATIO`) before an exponential, so no finite log-probability overflows;
-beyond the clamp a gradient is 0.
+Source: docs/vapor.md, 'The objective'. C is 1 where a prompt's preference pair stands alone (static) and G where it
+follows each completion's own s_i. Logarithms are clamped to ±20 (`core.MAX_LOG_RATIO`) before an exponential, so no
+finite log-probability overflows; beyond the clamp a gradient is 0.
 """
 
 from collections.abc import Sequence
@@ -27,10 +26,10 @@ ClipOn = Literal["product", "verifiable"]
 
 
 def span_mask(spans: Sequence[tuple[int, int] | None], length: int, device: torch.device | None = None) -> Tensor:
-    """bool `(N, length)`, True in each span; a row of False for None, the span that was not found.
+    """bool `(B, length)`, True in each span; a row of False for None, the span that was not found.
 
     Args:
-        spans: N pairs `(start, stop)` or None, as `spans.find_and_map_token_indices` returns them.
+        spans: B pairs `(start, stop)` or None, as `spans.find_and_map_token_indices` returns them.
         length: Columns, at least the largest stop.
         device: Device of the result.
 
@@ -49,12 +48,12 @@ def vapor_advantage(rewards: Tensor, found: Tensor, scale: Scale = "none") -> Te
     """The advantage A: reward minus group mean, where a completion without s_i has reward 0 and takes part.
 
     Args:
-        rewards: `(P, G)`; anything where `found` is False, NaN included.
-        found: bool `(P, G)`: whether the verifiable part was found.
+        rewards: `(Q, G)`; anything where `found` is False, NaN included.
+        found: bool `(Q, G)`: whether the verifiable part was found.
         scale: What a difference is divided by, `objective.VaporConfig.advantage_scale`.
 
     Returns:
-        `(P, G)` without gradient; 0 in a group without spread.
+        `(Q, G)` without gradient; 0 in a group without spread.
 
     Raises:
         ValueError: Shapes do not fit or the name is unknown.
@@ -87,7 +86,7 @@ def verifiable_log_ratio(logprobs: Tensor, base_logprobs: Tensor, spans: Tensor,
 
 
 class PreferencePair(NamedTuple):
-    """The tokens of chosen and rejected responses, `(P, C, Tw)` and `(P, C, Tl)`.
+    """The tokens of chosen and rejected responses, `(Q, C, T)` each, T apart.
 
     Attributes:
         chosen: log π of the chosen response's tokens.
@@ -107,7 +106,7 @@ class PreferencePair(NamedTuple):
 
     @property
     def found(self) -> Tensor:
-        """bool `(P, C)`: both spans were found."""
+        """bool `(Q, C)`: both spans were found."""
         return self.chosen_span.any(-1) & self.rejected_span.any(-1)
 
 
@@ -118,7 +117,7 @@ def preference_margin(pair: PreferencePair) -> Tensor:
         pair: The log-probabilities and spans.
 
     Returns:
-        `(P, C)`, finite for finite inputs; 0 without gradient where either span was not found.
+        `(Q, C)`, finite for finite inputs; 0 without gradient where either span was not found.
 
     Raises:
         ValueError: Shapes do not fit.
@@ -148,15 +147,15 @@ def vapor_surrogate(
     With the clip on the verifiable ratio v alone and the preference term f outside, it is f · min(v·A, clip(v)·A).
 
     Args:
-        verifiable: `(P, G, U)`, logarithm of the verifiable term, a column for each unit that has a ratio.
-        preference: `(P, C)`, logarithm of the preference term.
-        advantages: `(P, G)`, constants, at most 1e20 in magnitude (rewards are, see `rewards.MAX_REWARD`).
+        verifiable: `(Q, G, U)`, logarithm of the verifiable term, a column for each unit that has a ratio.
+        preference: `(Q, C)`, logarithm of the preference term.
+        advantages: `(Q, G)`, constants, at most 1e20 in magnitude (rewards are, see `rewards.MAX_REWARD`).
         clip_low: How far below 1 the ratio may fall, `objective.VaporConfig.clip_low`.
         clip_high: How far above 1 the ratio may rise, `objective.VaporConfig.clip_high`.
         clip_on: What is clipped, `objective.VaporConfig.clip_on`.
 
     Returns:
-        Objective and bool "clipping is what acted", `(P, G, U)` each.
+        Objective and bool "clipping is what acted", `(Q, G, U)` each.
 
     Raises:
         ValueError: Shapes do not fit, a constant carries a gradient, or an argument is out of range.
@@ -170,7 +169,7 @@ def vapor_surrogate(
             f"preference has {preference.shape[1]} columns; give one a prompt or one for each of the "
             f"{advantages.shape[1]} completions"
         )
-    factor = preference.unsqueeze(-1).expand_as(verifiable)  # (P, G, U)
+    factor = preference.unsqueeze(-1).expand_as(verifiable)  # (Q, G, U)
     log_ratio = verifiable + factor if clip_on == "product" else verifiable
     advantages = advantages.unsqueeze(-1)
     output = clipped_surrogate(log_ratio, torch.zeros_like(log_ratio), advantages, clip_low, clip_high)

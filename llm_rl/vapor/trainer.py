@@ -131,7 +131,7 @@ class VAPORTrainer(RolloutTrainer):
             batch.pairs.ref_per_token_logps = self.reference.logprobs(batch.pairs)
 
     def _compute_advantages(self, rewards: Tensor) -> Tensor:
-        """A = reward − group mean, `(P, G)`."""
+        """A = reward − group mean, `(Q, G)`."""
         found = torch.ones_like(rewards, dtype=torch.bool)
         return vapor_advantage(rewards, found, self.args.objective.advantage_scale)
 
@@ -142,6 +142,7 @@ class VAPORTrainer(RolloutTrainer):
         config = self.args.objective
         logps, entropies = self._get_per_token_logps_and_entropies(model, inputs)  # (B, T) each
         old_logps = logps.detach() if inputs.old_per_token_logps is None else inputs.old_per_token_logps
+        # Without a strength the preference is still logged, at no cost of a graph.
         with torch.set_grad_enabled(torch.is_grad_enabled() and config.beta > 0):
             pair_logps = self._get_per_token_logps_and_entropies(model, inputs.pairs).logprobs
         batch = inputs.tensors(logps, old_logps, pair_logps, self.args.num_generations)

@@ -73,6 +73,7 @@ def compare(
     if resume and is_first():
         check_same(run, recorded())
     try:
+        # What has a result stays, and of the others each goes on from its last checkpoint.
         for jobs in compared.rounds():
             found = [job for job in jobs if resume and (job.folder(run) / RESULT).is_file()]
             there = first_says(lambda found=found: found)  # type: ignore[misc]

@@ -64,6 +64,7 @@ class Results:
                         "leave one of them out"
                     )
         self.arms = [arm for arm in arms if any(job.arm == arm for job in there)]
+        # The base is not trained, so that one row of it stands for all seeds.
         jobs = [job for seed in seeds or sorted({job.seed for job in there}) if (job := Job(BASE, seed)) in there][:1]
         trained = seeds or sorted({job.seed for job in there if job.arm != BASE})
         jobs += [Job(arm, seed) for seed in trained for arm in self.arms if arm != BASE]

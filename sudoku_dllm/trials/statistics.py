@@ -146,6 +146,7 @@ def fewest_passes(curve: tuple[Floats, Floats], rate: float) -> float:
     """
     passes, solved = curve
     best_before = np.maximum.accumulate(np.concatenate([[-np.inf], solved[:-1]]))
+    # The front: a setting that a cheaper one equals is of no use to anybody.
     front = solved > best_before
     passes, solved = passes[front], solved[front]
     reached = np.flatnonzero(solved >= rate - ROUNDING)

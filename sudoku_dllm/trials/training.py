@@ -33,27 +33,13 @@ NOTHING_SPENT: dict[str, Any] = {"updates": 0, "puzzles_seen": 0, "cpu_seconds":
 
 
 def new_model(script: ComparisonArguments, args: BudgetedArguments, seed: int, **options: Any) -> PreTrainedModel:
-    """A fresh copy of the base model, with adapters that do nothing yet if LoRA is asked for.
-
-    Args:
-        script: What is compared.
-        args: The recipe.
-        seed: Random seed of the adapters.
-        **options: Passed on to `load`.
-    """
+    """A fresh copy of the base model, by `load`, with adapters that do nothing yet if LoRA is asked for."""
     set_seed(seed)
     return args.adapted(load(script.model, **options).model.to(args.device))
 
 
 def arm_arguments(args: Recipe, seed: int, folder: Path, rate: float | None = None) -> Recipe:
-    """The recipe of one arm, whose budget ends it.
-
-    Args:
-        args: The recipe of all.
-        seed: Random seed.
-        folder: The arm's folder.
-        rate: Its learning rate, in place of all that the recipe has.
-    """
+    """The recipe of one arm, whose budget ends it, with its learning rate in place of all that the recipe has."""
     args = copy(args)
     args.seed, args.output_dir, args.max_steps = seed, str(folder), UNLIMITED_STEPS
     args.resume_from_checkpoint, args.overwrite_output_dir = None, False
@@ -66,7 +52,7 @@ def source_arguments(args: BudgetedArguments, seed: int, folder: Path, rate: flo
     """The arguments of the arm "source": the library's defaults, which are docs/sources.md's, unless others were told.
 
     What is of other terms than its two is not told to it. A roll-out has as many trajectories as the recipe has
-    problems, unless their number was told. Arguments as of `arm_arguments`; the rate is for terms without one.
+    problems, unless their number was told. The rate is for terms without one.
 
     Raises:
         ValueError: Those that were told do not go together.
@@ -146,6 +132,7 @@ def train_job(
     if folder is not None:
         trainer.add_callback(MetricsWriter(folder / METRICS))
     trainer.add_callback(ShareSpent(callback, progress))
+    # The rate goes by the share spent, not by steps, so that it has fallen to 0 when the budget is spent.
     schedule = trapezoid(warmup_share, decay_share)
     train_to_budget(trainer, callback, schedule, resume_from_checkpoint=LAST if resume else None)
     if folder is not None:

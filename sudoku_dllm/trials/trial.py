@@ -165,6 +165,7 @@ class Trial(ABC):
         self, stage: Job, model: PreTrainedModel, folder: Path, budget: Budget, progress: Progress, resume: bool
     ) -> tuple[Trainer, dict[str, Any]]:
         """Train a model in place, by default anew; the trainer, and what was spent, making the trainer included."""
+        # Making the trainer is paid from the budget too: sampling pairs, say, is what other arms spend on training.
         args, began = self.args, time.process_time()
         trainer = self.trainer(stage.arm, model, stage.seed, folder)
         if budget.by == "cpu_seconds":
@@ -224,14 +225,7 @@ class Trial(ABC):
 
 
 def short_training(folder: Path, batch_size: int, seed: int, learning_rate: float) -> dict[str, Any]:
-    """Arguments of a training on CPU that writes nothing but its log, and ends by its budget.
-
-    Args:
-        folder: Where its log goes.
-        batch_size: `per_device_train_batch_size`.
-        seed: Random seed.
-        learning_rate: Rate.
-    """
+    """Arguments of a training on CPU that writes nothing but its log, into a folder, and ends by its budget."""
     return {
         "output_dir": str(folder / "trainer"),
         "overwrite_output_dir": True,

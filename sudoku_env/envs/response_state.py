@@ -321,6 +321,7 @@ class ResponseState:
         digits, boards = self._digits(tokens), self._boards.clip(min=0).astype(np.uint8)
         ranks = np.arange(len(rows)) - np.searchsorted(rows, rows)
         kept = cells < 0  # outside the map anything may stand
+        # The first pair of every response, then the second: each on what was kept before it.
         for rank in np.unique(ranks):
             some = np.flatnonzero((ranks == rank) & (digits > 0) & (cells >= 0))
             tried = boards[rows[some]]

@@ -147,11 +147,7 @@ class UnmaskRules:
 
 
 def _check_count(name: str, count: Any) -> int:
-    """A count as an integer.
-
-    Raises:
-        SudokuError: It is none of at least 1.
-    """
+    """A count of at least 1 as an integer."""
     if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
         raise SudokuError(f"{name} must be an integer of at least 1, got {count!r}")
     return int(count)

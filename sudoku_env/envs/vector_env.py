@@ -118,6 +118,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64
             self._deal(waiting, -1)
         terminated = self._over()
         infos: dict[str, Any] = {}
+        # What has ended is told as its end before the next beginning takes its place.
         if self._mode is AutoresetMode.SAME_STEP and terminated.any():
             final = np.full(self.num_envs, None, dtype=object)
             observations = self._observe()

@@ -214,6 +214,7 @@ def run_search(units: Ints, units_of: Ints, limit: Int, rng: State, solution: Bo
     length, depth, left, count = state[LENGTH], state[DEPTH], state[LEFT], state[COUNT]
     looked = state[BEGUN] != 0
     while True:
+        # Look: what follows without a guess; what is then left open needs one, and nothing left is a solution.
         if not looked:
             length, possible = fill_singles(board, units, units_of, used, masks, definite, trail, length)
             if possible:
@@ -228,6 +229,7 @@ def run_search(units: Ints, units_of: Ints, limit: Int, rng: State, solution: Bo
                             solution[k] = board[k]
                     if count == limit:
                         break
+        # Go back to the last guess that has a digit untried, and take that.
         looked = False
         while depth and branch_masks[depth - 1] == 0:
             depth -= 1

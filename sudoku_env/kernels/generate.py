@@ -218,6 +218,7 @@ def thin_out(
     at_once = max(1, orbits.shape[0] // 3)
     first = 0
     while first < orbits.shape[0] and clues > target and search.state[LEFT] > 0:
+        # Take some away, and ask whether the rules still do without them.
         end = min(first + at_once, orbits.shape[0])
         taken = 0
         for k in range(first, end):
@@ -236,6 +237,7 @@ def thin_out(
             clues -= taken
             first = end
             continue
+        # They do not: these go back, and fewer are tried; one that cannot go alone stays for good.
         for k in range(first, end):
             for cell in orbits[bench.order[k]]:
                 if cell >= 0:

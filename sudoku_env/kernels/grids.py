@@ -125,6 +125,7 @@ def fill_all(board: Board, units_of: Ints, used: Ints, out: Board) -> Int:
         elif given[cell]:
             cell += step
         else:
+            # The digit that stands here gives way to the next one that fits; none: the cell before must change.
             row, column, box = units_of[cell]
             digit = np.int64(board[cell])
             bit = (np.int64(1) << digit) if digit else np.int64(0)
@@ -226,16 +227,8 @@ def draw_rest(
 ) -> bool:
     """Step 3 of `random_grid9`, or step 4 if it gets columns for rows; False if it fails.
 
-    Args:
-        rng: uint64 `(1,)`, the state of the random numbers.
-        first: Rows 0..2 of the digits in box 0.
-        second: Rows in box 1.
-        third: Gets the rows in box 2.
-        fourth: Rows in box 3.
-        fifth: Rows in box 4.
-        sixth: Gets the rows in box 5.
-        place: Gets the columns in box 2.
-        place_below: Gets the columns in box 5.
+    The first six are the rows 0..2 of the digits in boxes 0 to 5, of which those in boxes 2 and 5 are written, like
+    the columns there, `place` and `place_below`.
     """
     for d in range(9):
         third[d] = 3 - first[d] - second[d]

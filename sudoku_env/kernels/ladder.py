@@ -318,6 +318,7 @@ def definite_batch(
             if rule == POINTING:
                 find_places(table, work)
                 state[LEFT] -= boards.shape[1]
+            # What was taken out may have given an easier rule something to do.
             if eliminate(table, work, rule):
                 apply_removed(table, work)
                 rule = POINTING

@@ -285,6 +285,7 @@ def search_planes(work: Words, state: Ints, limit: Int, solution: Board) -> Int:
                 break
         else:
             lucky = lucky // 2 - 1
+        # The state below lacks the candidate that was assumed here: it is what the guess leaves to look at.
         start -= STATE_WORDS
     state[LEFT] = left
     return count

@@ -35,6 +35,7 @@ def next_cover(items: Ints, count: Int, k: Int, chosen: Ints) -> bool:
             if depth >= 0:
                 chosen[depth] += 1
             continue
+        # A beginning whose union is too large already is not continued.
         union = np.int64(0)
         for i in range(depth + 1):
             union |= items[chosen[i]]

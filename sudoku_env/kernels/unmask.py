@@ -59,6 +59,7 @@ def list_pairs(
             pairs[count, 0], pairs[count, 1], pairs[count, 2] = b, position, token
             pairs[count, 3] = cell_at[position]
             count += 1
+        # One illegal pair takes the whole action with it.
         if not legal[b]:
             count = first
     return pairs[:count]
@@ -110,6 +111,7 @@ def write_cells(
             orders[b, cell] = steps[b] if definite[b, cell] else -steps[b]
             if states[b, start + position] == mask_id:
                 boards[b, cell] = orders[b, cell] = 0
+        # With the last of a response's pairs its board is whole again, and looked at once.
         if filled and (pair + 1 == len(pairs) or pairs[pair + 1, 0] != b):
             filled = False
             definite[b] = False

@@ -173,7 +173,7 @@ def test_advantages_are_constants() -> None:
 @pytest.mark.parametrize(
     ("returns", "arguments", "message"),
     [
-        (torch.ones(4), {}, r"\(P, G\) or \(P, G, K\)"),
+        (torch.ones(4), {}, r"\(Q, G\) or \(Q, G, K\)"),
         (torch.ones(2, 0), {}, "no member"),
         (torch.ones(2, 1), {"baseline": "leave_one_out"}, "groups of one"),
         (torch.ones(2, 2), {"baseline": "median"}, "baseline is 'median'; choose one of 'mean', 'leave_one_out'"),
