@@ -82,9 +82,7 @@ WORDS: dict[str, list[tuple[str, str]]] = {
         ("--run {folder} --comparison 7x7", "comparison='7x7' is unknown"),
     ],
     "several_answers/study.py": [("--study {folder} --page {folder}/page.md", "has no results; see --help")],
-    "sudoku/looks.py": [("--symmetries some", "symmetries is 'some'; choose one of")],
     "sudoku/pretrain.py": [("--puzzles 10 --singles 0.5", "singles=0.5 needs puzzles without an end")],
-    "sudoku/restarts.py": [("--clues 30", "give the fewest and the most")],
     "tool_games/compare.py": [("--arms sarsa", "--arms sarsa is unknown")],
     "benchmarks/grpo.py": [("--measures speed", "unknown measures ['speed']")],
     "../examples/compare_addition.py": [

@@ -233,7 +233,6 @@ def test_folders_are_looked_at_before_they_are_needed(capsys, tmp_path) -> None:
         ("benchmarks/decoding.py", ["--strategies", "margn"], "margn"),
         ("benchmarks/solver.py", ["--puzzles", "nosuch.txt"], "there is no file nosuch.txt"),
         ("benchmarks/environments.py", ["--step", "1"], "did you mean --steps?"),
-        ("sudoku/looks.py", ["--looks", "0"], "looks=[0] must be numbers from 1 on"),
         ("benchmarks/memory_budget.py", ["--model", "nosuch"], "--model: there is no folder nosuch"),
     ],
 )

@@ -9,7 +9,6 @@ import pytest
 from scripts.benchmarks.grids import BLANKS, CLUES, DRAWN, bins_of, drawn_sets, file_sets, tiers_of
 from scripts.shared.small_tokenizer import build_small_tokenizer
 from scripts.shared.tiny_llada import tiny_llada
-from scripts.sudoku.solving import PuzzleArguments, boards_of
 from sudoku_env.board import to_string
 from sudoku_env.generator import generate
 from sudoku_env.puzzles import read_puzzles
@@ -56,8 +55,6 @@ def test_puzzles_of_a_file_count_if_unique_and_of_the_test_split(tmp_path: Path)
     expected = [to_string(b) for b, s in zip(drawn.boards, drawn.solutions, strict=True) if split_of(s) == "test"]
     assert [to_string(board) for board in file_sets(str(path), 99)["some"]] == expected
     assert [to_string(board) for board in file_sets(str(path), 2)["some"]] == expected[:2]
-    several_looks = boards_of(PuzzleArguments(drawn=0, data=str(path), puzzles=0))
-    assert [to_string(board) for board in several_looks] == expected
 
 
 def test_the_frozen_set_comes_tier_by_tier() -> None:

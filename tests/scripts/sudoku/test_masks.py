@@ -8,8 +8,8 @@ import torch
 from dllm_rl import LladaForMaskedLM, SudokuTask, load
 from dllm_rl.sft import SftDataset, collate, masked_diffusion_loss
 from scripts.sudoku.masks import left_open, masked_loss, top_ratios
-from scripts.sudoku.solving import filled
-from sudoku_env import generate
+from sudoku_dllm.answers import shortest_answer
+from sudoku_env import build_prompt, generate
 
 ROOT = Path(__file__).parents[3]
 
@@ -22,7 +22,8 @@ def start() -> LladaForMaskedLM:
 @pytest.fixture(scope="module")
 def batch() -> dict[str, torch.Tensor]:
     _, tokenizer = load(ROOT / "data" / "base9x9")
-    puzzles = filled(generate(6, size=9, clues=(22, 30), rule=None, seed=77).boards, tokenizer)
+    boards = generate(6, size=9, clues=(22, 30), rule=None, seed=77).boards
+    puzzles = [shortest_answer(tokenizer, build_prompt(board, "compact"), 9) for board in boards]
     rows = SftDataset(SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id).batch(puzzles))
     return collate([rows[number] for number in range(len(rows))])
 
