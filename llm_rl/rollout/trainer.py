@@ -39,7 +39,6 @@ from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
 from llm_rl.training.passes import Shards
 from llm_rl.training.symptoms import Symptom
-from llm_rl.training.unsupported import refuse_without_float64
 
 
 class RolloutTrainer(BufferedTrainer):
@@ -100,7 +99,6 @@ class RolloutTrainer(BufferedTrainer):
         check_data_set("train_dataset", train_dataset)
         if eval_dataset is not None:
             check_data_set("eval_dataset", eval_dataset)
-        refuse_without_float64(args.device)
         refuse_idle_offloading(args, engine)
         model, processing_class = load_policy(model, processing_class)
         options = [name for name in ("share_prompts", "padding_free", "shard") if getattr(args, name)]

@@ -18,6 +18,7 @@ from llm_rl.training.processes import check_processes, mean_over_processes
 from llm_rl.training.sampler import RepeatedBatchSampler
 from llm_rl.training.sharding import is_dealt
 from llm_rl.training.symptoms import Symptom, SymptomWarnings
+from llm_rl.training.unsupported import refuse_without_float64
 
 LAUNCHED = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
 DEALT = {"processes", "loss", "total_loss", "last_logged_step", "seconds", "metrics", "step", "buffered_inputs"}
@@ -45,7 +46,7 @@ class BufferedTrainer(ExactTrainer):
         metrics: What has been recorded since the last log line, which the next one tells.
 
     Raises:
-        ValueError: A way of distribution is asked for that is not supported.
+        ValueError: A way of distribution is asked for that is not supported, or the device has no float64.
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
@@ -61,6 +62,7 @@ class BufferedTrainer(ExactTrainer):
     )
 
     def __init__(self, model: nn.Module, args: Any, train_dataset: Any, **kwargs: Any) -> None:
+        refuse_without_float64(args.device)
         check_processes(args.world_size, args.expected_processes)
         self._check_launch(args, kwargs.get("optimizers"))
         super().__init__(model=model, args=args, train_dataset=train_dataset, **kwargs)

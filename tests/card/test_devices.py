@@ -16,10 +16,9 @@ from accelerate.state import AcceleratorState
 
 from dllm_rl.decoding import Decoding, decode, evaluate
 from dllm_rl.sft import SftArguments
-from dllm_rl.training.arguments import UnmaskArguments
 from dllm_rl.training.trainer import UnmaskTrainer
 from dllm_rl.training.two_rates import TwoRateOptimizer
-from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.training.arguments import RunArguments
 from llm_rl.training.errors import CheckpointError
 from sudoku_dllm.__main__ import main
 from sudoku_dllm.machine import machine
@@ -27,7 +26,7 @@ from tests.card import report
 from tests.dllm_rl.helpers import tiny_training
 from tests.dllm_rl.helpers.tiny_training import arguments, puzzles, sft_trainer, sudoku_task, trainer, warm_model
 from tests.helpers.house import ROOT
-from tests.llm_rl.helpers import tiny_grpo
+from tests.llm_rl.helpers import tiny_dpo, tiny_grpo
 
 IMPORTS = """
 import importlib, pkgutil, torch
@@ -99,13 +98,12 @@ def test_what_cannot_be_exact_on_a_card_is_refused_at_the_start(tmp_path: Path) 
         run.train()
 
 
-@pytest.mark.parametrize("tiny", [tiny_training, tiny_grpo])
+@pytest.mark.parametrize("tiny", [tiny_training, tiny_grpo, tiny_dpo])
 def test_a_device_without_float64_is_refused_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Any
 ) -> None:
-    for kind in (UnmaskArguments, GRPOArguments):
-        monkeypatch.setattr(kind, "device", property(lambda self: torch.device("mps")))
-    with pytest.raises(ValueError, match=r"float64.* does not exist on mps; use the CPU"):
+    monkeypatch.setattr(RunArguments, "device", property(lambda self: torch.device("mps")))
+    with pytest.raises(ValueError, match=r"float64.* does not exist on mps; use CPU"):
         tiny.trainer(tmp_path)
     model = SimpleNamespace(parameters=lambda: iter([SimpleNamespace(device=torch.device("mps"))]))
     with pytest.raises(ValueError, match=r"float64.* does not exist on mps"):
