@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from llm_rl.core import ClipConfig
-from llm_rl.core._checks import check_choice, check_positive
+from llm_rl.core._checks import check_choice, check_count, check_positive
 from llm_rl.grpo.arguments import KLIn
 from llm_rl.tools.arguments import EpisodeArguments
 
@@ -45,8 +45,7 @@ class PPOArguments(EpisodeArguments, ClipConfig):
     kl_in: KLIn = field(default="reward", metadata={"help": "Divergence in the reward of each token, or in the loss."})
 
     def __post_init__(self) -> None:
-        if not isinstance(self.num_ppo_epochs, int) or self.num_ppo_epochs < 1:
-            raise ValueError(f"num_ppo_epochs is {self.num_ppo_epochs}; it must be a whole number, 1 or greater")
+        check_count("num_ppo_epochs", self.num_ppo_epochs)
         if self.num_iterations not in (1, self.num_ppo_epochs):
             raise ValueError(
                 f"num_iterations is {self.num_iterations} and num_ppo_epochs {self.num_ppo_epochs}, two names of one "

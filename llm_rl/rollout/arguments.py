@@ -6,17 +6,12 @@ from typing import Any, ClassVar, Literal
 
 from transformers import TrainingArguments
 
-from llm_rl.core._checks import check_choice, check_positive
+from llm_rl.core._checks import check_choice, check_count, check_positive
 from llm_rl.training.arguments import RunArguments, refuse_idle
 from llm_rl.training.unsupported import refuse_unsupported
 
 Divergence = Literal["k1", "k2", "k3", "full"]
 AdapterReference = Literal["start", "base"]
-COUNTS = (
-    "num_iterations",
-    "max_completion_length",
-    "per_device_eval_batch_size",
-)
 
 
 @dataclass
@@ -82,14 +77,9 @@ class RolloutArguments(RunArguments):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.remove_unused_columns = False  # batches are rows of a data set
-        for name in COUNTS:
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be a whole number, 1 or greater")
-        if not isinstance(self.num_generations, int) or self.num_generations < self._smallest_group:
-            raise ValueError(
-                f"num_generations is {self.num_generations}; a group to compare within needs {self._smallest_group} or "
-                "more"
-            )
+        for name in ("num_iterations", "max_completion_length", "per_device_eval_batch_size"):
+            check_count(name, getattr(self, name))
+        check_count("num_generations", self.num_generations, ": a group to compare within", least=self._smallest_group)
         if self.completions_per_rollout % self.num_generations:
             raise ValueError(
                 f"a process's roll-out has {self.completions_per_rollout} completions (per_device_train_batch_size × "
@@ -107,10 +97,7 @@ class RolloutArguments(RunArguments):
         self._check_reference("kl_estimator")
         check_choice("adapter_reference", self.adapter_reference, AdapterReference)
         self._check_reference("adapter_reference")
-        if not isinstance(self.dynamic_sampling_attempts, int) or self.dynamic_sampling_attempts < 0:
-            raise ValueError(
-                f"dynamic_sampling_attempts is {self.dynamic_sampling_attempts}; it must be a whole number, at least 0"
-            )
+        check_count("dynamic_sampling_attempts", self.dynamic_sampling_attempts, least=0)
         self._refuse()
 
     def _check_reference(self, name: str) -> None:

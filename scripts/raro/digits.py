@@ -31,6 +31,7 @@ from tokenizers import AddedToken
 from transformers import PreTrainedModel, PrinterCallback, Trainer
 
 from llm_rl import GRPOArguments, GRPOTrainer, RAROArguments, RAROTrainer, supervised_trainer
+from llm_rl.core._checks import check_count
 from llm_rl.raro import extract_answer
 from llm_rl.raro.prompts import REASONING_TAGS
 from llm_rl.raro.start import LABELS, TIE
@@ -75,8 +76,7 @@ class DigitsArguments(TrialArguments):
     def __post_init__(self) -> None:
         super().__post_init__()
         chosen_rates(RATES, self.rates)
-        if self.trials < 1:
-            raise ValueError(f"trials={self.trials} must be 1 or greater")
+        check_count("trials", self.trials)
         if len(self.stops) != 2 or not all(0 <= chance <= 1 for chance in self.stops):
             raise ValueError(f"stops={self.stops} must be two chances from 0 to 1, a wrong expression's first")
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, set_seed
 
 from dllm_rl import UnmaskBatch, UnmaskTask
-from llm_rl.core._checks import check_choice
+from llm_rl.core._checks import check_choice, check_count
 from scripts.referee.compare import Referee, RefereeArguments, Start, figures, run, taught
 from scripts.shared.signs import is_held_out
 from scripts.shared.tiny_llada import tiny_llada
@@ -199,8 +199,7 @@ class CountdownArguments(RefereeArguments):
         super().__post_init__()
         check_choice("start", self.start, Start)
         for name in ("start_steps", "width", "depth", "puzzles", "test_puzzles"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be 1 or more")
+            check_count(name, getattr(self, name))
 
 
 class Countdown(Referee):

@@ -85,7 +85,7 @@ ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"ce_target": "best"}, "ce_target is 'best'"),
     *(({name: math.inf}, f"{name}=inf must be a finite number, 0 or larger") for name in WEIGHTS),
     ({"tokens_per_step": 2.5}, "tokens_per_step=2.5 must be at least 1 and a whole number"),
-    ({"judged_weight": 1.0, "judged_draws": 2.5}, "judged_draws=2.5 must be a whole number"),
+    ({"judged_weight": 1.0, "judged_draws": 2.5}, "judged_draws=2.5 must be at least 2 and a whole number: they"),
     ({"advantage_baseline": "ema"}, "advantage_baseline is 'ema'; choose one of 'mean', 'leave_one_out'"),
     # What does not go together: a scaler would divide each gradient twice.
     *(
@@ -108,7 +108,7 @@ RULE = taking_back()
 OPTIONS: dict[Callable[..., Any], list[tuple[dict[str, Any], str]]] = {
     decoding: [
         ({"tokens_per_step": 0}, "tokens_per_step=0 must be at least 1"),
-        ({"on_error": "stop"}, "on_error='stop' is unknown; use one of"),
+        ({"on_error": "stop"}, "on_error is 'stop'; choose one of 'end'"),
         ({"strategy": "entropie"}, "'entropie' is unknown; choose one of random, probability, margin"),
         (
             {"strategy": "policy", "limit": Threshold(-1.0)},

@@ -365,7 +365,7 @@ def test_ctrl_c_ends_with_the_command_that_goes_on(tmp_path: Path) -> None:
         (["--warmup_steps", "10"], "set warmup_share and decay_share"),
         (["--seeds", "1", "1"], "seeds=[1, 1] must name at least one, and none twice"),
         (["--strategies", "best"], "'best' is unknown"),
-        (["--eval_tokens", "0"], "eval_tokens=[0] must be 1 or larger"),
+        (["--eval_tokens", "0"], "eval_tokens=0 must be at least 1"),
         (["--train_seconds", "0"], "train_seconds=0.0 must be positive and finite"),
         (["--train_seconds", "nan"], "train_seconds=nan must be positive and finite"),
         (["--max_steps", "0"], "max_steps=0 must be at least 1"),

@@ -109,12 +109,12 @@ def test_a_saved_buffer_goes_on_as_it_would_have(tmp_path: Path, mode: str) -> N
 
 
 def test_what_is_wrong_raises() -> None:
-    with pytest.raises(ValueError, match="capacity is 0"):
+    with pytest.raises(ValueError, match="capacity=0 must"):
         ReplayBuffer(0)
     with pytest.raises(ValueError, match="mode is 'lifo'"):
         ReplayBuffer(1, "lifo")  # type: ignore[arg-type]
     buffer = ReplayBuffer(3)
-    with pytest.raises(ValueError, match="count is -1"):
+    with pytest.raises(ValueError, match="count=-1 must be at least 0"):
         buffer.sample(-1)
     with pytest.raises(ValueError, match="capacity 3 and mode 'fifo', this one 4 and 'reservoir'"):
         ReplayBuffer(4, "reservoir").load_state_dict(buffer.state_dict())

@@ -96,7 +96,7 @@ def test_bad_input() -> None:
         start_rows(rows(), PROMPTS, tie_share=1.5)
     with pytest.raises(ValueError, match=r"labels.*'right'.*random.*true"):
         start_rows(rows(), PROMPTS, labels="right")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="critiques is 0"):
+    with pytest.raises(ValueError, match="critiques=0 must"):
         start_rows(rows(), PROMPTS, critiques=0)
     for foreign in ((0.0, 1.0), (0.5, 0.2), (0.5, 1.5)):
         with pytest.raises(ValueError, match=r"foreign is .* give the least share"):

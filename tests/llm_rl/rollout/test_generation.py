@@ -81,7 +81,7 @@ def test_greedy_takes_the_most_likely_token() -> None:
 
 
 def test_what_is_wrong_with_an_engine() -> None:
-    with pytest.raises(ValueError, match="batch_size is 0"):
+    with pytest.raises(ValueError, match="batch_size=0 must be at least 1"):
         TransformersEngine(0)
     with pytest.raises(RuntimeError, match="no weights"):
         TransformersEngine().generate(PROMPTS, PARAMS)

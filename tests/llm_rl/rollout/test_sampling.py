@@ -83,7 +83,7 @@ def test_greedily_the_same_twice_from_a_folder_in_parts(tmp_path: Path) -> None:
         ([], {}, "rows is empty"),
         ([{"wanted": 1}], {}, "has no 'prompt'"),
         ([{"prompt": "red", "wanted": 1}, {"prompt": "sky"}], {}, "give all the same"),
-        ([{"prompt": "red"}], {"num_generations": 0}, "num_generations is 0"),
+        ([{"prompt": "red"}], {"num_generations": 0}, "num_generations=0 must"),
         ([{"prompt": "red"}], {"processing_class": None}, "processing_class is None"),
     ],
 )
