@@ -61,6 +61,8 @@ def test_what_verl_could_not_use(tmp_path):
         both_roles(questions(kind="text"), "train", seed=0)
     with pytest.raises(ValueError, match="'question' and 'answer'"):
         both_roles(questions([{"question": "1+1?"}]), "train", seed=0)
+    with pytest.raises(ValueError, match="critic_batch is 'mixd'; choose one of 'separate', 'mixed'"):
+        both_roles(questions(), "train", seed=0, critic_batch="mixd")
     with pytest.raises(ValueError, match="source is 'stored'"):
         critic_row(questions()[0], 0, "train", source="stored")
     with pytest.raises(ValueError, match="no rows"):
