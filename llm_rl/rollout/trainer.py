@@ -18,8 +18,8 @@ from llm_rl.rollout.arguments import RolloutArguments
 from llm_rl.rollout.clamps import warn_of_clamps
 from llm_rl.rollout.completion_log import CompletionLog, completion_records
 from llm_rl.rollout.completions import (
-    as_samples,
     check_all_rows,
+    completed,
     encode_rows,
     prompt_ids,
     record_lengths,
@@ -255,7 +255,7 @@ class RolloutTrainer(BufferedTrainer):
         names, causal = self.processing_class, causal_model(self.model)
         encoded = encode_rows(rows, causal, names, count, params, self._template_arguments)
         with self._sampling_engine() as engine:
-            return as_samples(encoded, engine.generate([ids for _, ids in encoded], params), params)
+            return completed(encoded, engine, params)
 
     @contextmanager
     def _sampling_engine(self) -> Iterator[GenerationEngine]:
