@@ -423,11 +423,7 @@ class RolloutTrainer(BufferedTrainer):
                         self._record_evaluation(metrics, samples, self._compute_rewards_per_func(samples))
             finally:
                 self.sampling, self._reward_metrics = kept, self.metrics
-        metrics.reduce()
-        found = {f"{metric_key_prefix}_{name}": value for name, value in metrics.compute().items()}
-        super(BufferedTrainer, self).log(found)  # what training has recorded waits for its own line
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
-        return found
+        return self._log_evaluation(metrics, metric_key_prefix)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         """Not there: a roll-out has rewards, no outputs to collect.

@@ -279,6 +279,14 @@ class BufferedTrainer(ExactTrainer):
         if self.is_world_process_zero():
             self._warnings.check(line)
 
+    def _log_evaluation(self, metrics: MetricAccumulator, prefix: str) -> dict[str, float]:
+        """Logs an evaluation's metrics, and tells callbacks; what training has recorded waits for its own line."""
+        metrics.reduce()
+        found = {f"{prefix}_{name}": value for name, value in metrics.compute().items()}
+        super().log(found)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
+        return found
+
     def floating_point_ops(self, inputs: Any) -> int:
         """0: the number of tokens is known only after the roll-out."""
         return 0

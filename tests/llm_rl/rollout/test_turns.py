@@ -123,7 +123,7 @@ def test_what_several_turns_need(tmp_path: Path) -> None:
         trainer(tmp_path, max_turns=2)
     with pytest.raises(ValueError, match="max_turns is 1 with next_turn"):
         trainer(tmp_path, given={"next_turn": go_on})
-    with pytest.raises(ValueError, match="max_turns is 0"):
+    with pytest.raises(ValueError, match="max_turns=0 must be at least 1"):
         trainer(tmp_path, max_turns=0)
     with pytest.raises(TypeError, match="next_turn returned a list"):
         given = {"engine": FixedEngine(), "next_turn": lambda row, turns: ["two"]}
