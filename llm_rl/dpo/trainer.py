@@ -41,7 +41,6 @@ class DPOTrainer(BufferedTrainer):
     """
 
     args: DPOArguments
-    control: Any
     shards = True
     record_classes = (RolloutBatch, PairBatch)
     harmless_arguments = frozenset({"precompute_ref_log_probs"})

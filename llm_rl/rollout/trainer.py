@@ -75,7 +75,6 @@ class RolloutTrainer(BufferedTrainer):
     """
 
     args: RolloutArguments
-    control: Any
     record_classes: tuple[type, ...] = (RolloutBatch, Pictures)
     harmless_arguments = frozenset({"share_prompts", "padding_free", "offload_optimizer", "offload_model"})
     leaves_out_unscored = False

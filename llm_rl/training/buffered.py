@@ -51,6 +51,7 @@ class BufferedTrainer(ExactTrainer):
     """
 
     args: Any
+    control: Any
     buffer_arguments = frozenset(
         {
             "per_device_train_batch_size",
