@@ -1,8 +1,8 @@
 """Arguments of roll-outs, over those of `transformers.TrainingArguments`."""
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, Self
 
 from transformers import TrainingArguments
 
@@ -12,6 +12,13 @@ from llm_rl.training.unsupported import refuse_unsupported
 
 Divergence = Literal["k1", "k2", "k3", "full"]
 AdapterReference = Literal["start", "base"]
+OF_TRL = {
+    "use_vllm": "give the trainer engine=ServerEngine(ServerProcess(['vllm', 'serve'])) (docs/grpo.md)",
+    "beta": "write kl_weight",
+    "epsilon": "write clip_low",
+    "epsilon_high": "write clip_high",
+}
+"""Options of TRL's trainers, and what takes their place."""
 
 
 @dataclass
@@ -73,6 +80,13 @@ class RolloutArguments(RunArguments):
     dynamic_sampling_attempts: int = field(
         default=0, metadata={"help": "How often groups without spread are replaced by other prompts' groups; 0: never."}
     )
+
+    def __new__(cls, *args: Any, **given: Any) -> Self:
+        """Raises `ValueError` for an option of TRL's that has another place here."""
+        for name in given.keys() - {item.name for item in fields(cls)}:
+            if remedy := OF_TRL.get("use_vllm" if name.startswith("vllm_") else name):
+                raise ValueError(f"{name}={given[name]!r} is an option of TRL's, unknown here; {remedy}")
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         super().__post_init__()
