@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import re
 import shutil
 import signal
@@ -286,32 +285,6 @@ def test_a_run_that_had_ended_prints_its_table_again_and_takes_another_arm(
     with pytest.raises(SystemExit, match="2"):
         run_here(monkeypatch, "train_sudoku.py", *LABELS, **{**options, "max_puzzles": 11}, arms="objective")
     assert "max_puzzles was 12 and is 11; give the same, or a new folder" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
-    options = {**TINY, "train_seconds": 500, "jobs": 1, "arms": "sft"}
-    process = start("train_sudoku.py", tmp_path / "run", fresh=True, setting="labels", **options)
-    folder = tmp_path / "run" / "sft" / "seed42"
-    until = time.monotonic() + 200
-    while not list(folder.glob("checkpoint-*")) and time.monotonic() < until:
-        time.sleep(0.5)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert list(folder.glob("checkpoint-*")) and children
-    until = time.monotonic() + 60
-    while any(_alive(int(child)) for child in children) and time.monotonic() < until:
-        time.sleep(0.5)
-    assert not any(_alive(int(child)) for child in children)
-
-
-def _alive(process: int) -> bool:
-    status = Path(f"/proc/{process}/stat")
-    try:
-        return status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_an_arm_that_fails_is_named_and_its_log_kept(tmp_path: Path) -> None:
