@@ -1,11 +1,10 @@
 """Arguments of PPO, over those of roll-outs."""
 
-import math
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from llm_rl.core import ClipConfig
-from llm_rl.core._checks import check_choice, check_count, check_positive
+from llm_rl.core._checks import check_choice, check_count, check_positive, check_rate
 from llm_rl.grpo.arguments import KLIn
 from llm_rl.tools.arguments import EpisodeArguments
 
@@ -57,8 +56,7 @@ class PPOArguments(EpisodeArguments, ClipConfig):
         for name in ("gamma", "lam"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must lie in [0, 1]")
-        if not 0 <= self.vf_coef < math.inf:
-            raise ValueError(f"vf_coef is {self.vf_coef}; it must be 0 or greater, and finite")
+        check_rate("vf_coef", self.vf_coef)
         if self.cliprange_value is not None:
             check_positive("cliprange_value", self.cliprange_value)
         check_choice("value_function", self.value_function, ValueKind)

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from llm_rl.core._checks import check_choice, check_count
+from llm_rl.core._checks import check_choice, check_count, check_rate
 from llm_rl.grpo.arguments import GroupRelativeArguments
 from llm_rl.raro.objective import RaroConfig, RewardMatrix
 from llm_rl.raro.prompts import (
@@ -140,8 +140,7 @@ class RAROArguments(GroupRelativeArguments):
                 "one of them out"
             )
         for name in ("lambda_pol", "lambda_crit"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or greater, and finite")
+            check_rate(name, getattr(self, name))
         for name in ("unparsable_reward", "overlength_reward"):
             value = getattr(self, name)
             if value is not None and not math.isfinite(value):

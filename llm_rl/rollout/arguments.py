@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from transformers import TrainingArguments
 
-from llm_rl.core._checks import check_choice, check_count, check_positive
+from llm_rl.core._checks import check_choice, check_count, check_positive, check_rate
 from llm_rl.training.arguments import RunArguments, refuse_idle
 from llm_rl.training.unsupported import refuse_unsupported
 
@@ -101,8 +101,7 @@ class RolloutArguments(RunArguments):
                 "change one of them"
             )
         check_positive("temperature", self.temperature)
-        if not 0 <= self.kl_weight < math.inf:
-            raise ValueError(f"kl_weight is {self.kl_weight}; it must be 0 or greater, and finite")
+        check_rate("kl_weight", self.kl_weight)
         if math.isinf(self.temperature):
             raise ValueError("temperature is infinite, so that no model would be asked; choose a finite one")
         if not all(map(math.isfinite, self.reward_weights or [])):

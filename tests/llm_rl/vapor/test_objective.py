@@ -305,9 +305,9 @@ def test_nothing_outside_the_masks_matters() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"beta": -0.1}, "beta is -0.1"),
-        ({"kl_weight": NAN}, "kl_weight is nan"),
-        ({"kl_weight": math.inf}, "kl_weight is inf"),
+        ({"beta": -0.1}, "beta=-0.1 must be a finite"),
+        ({"kl_weight": NAN}, "kl_weight=nan"),
+        ({"kl_weight": math.inf}, "kl_weight=inf"),
         ({"pref_loss_weight": -1.0}, "pref_loss_weight"),
         ({"ratio_base": "new"}, "ratio_base is 'new'"),
         ({"ratio_level": "word"}, "ratio_level is 'word'"),
