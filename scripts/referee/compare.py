@@ -81,11 +81,7 @@ class RefereeArguments(TrialArguments):
     POSITIONS: ClassVar[tuple[int, ...]]
     RATES: ClassVar[Mapping[str, float]] = (
         dict.fromkeys(METHODS, 1e-4)
-        | {
-            "upo": 1e-3,
-            "policy_gradient": 1e-4,
-            "judged": 4.5e-4,
-        }
+        | {"upo": 1e-3, "policy_gradient": 1e-4, "judged": 4.5e-4}
         | dict.fromkeys(BRANCHED, 1.5e-4)
     )
 

@@ -29,9 +29,7 @@ from scripts.referee.objectives.copies import Completions, trajectory_copies
 from scripts.referee.tiny import TinyModel
 
 PROMPT, MASK, SEED = 3, 5, 11
-TOKENS = torch.tensor(
-    [[0, 1, 2, 3, 0, 2, 1], [0, 1, 2, 1, 2, 4, 4], [3, 2, 0, 2, 2, 0, 3], [3, 2, 0, 1, 4, 4, 4]],
-)
+TOKENS = torch.tensor([[0, 1, 2, 3, 0, 2, 1], [0, 1, 2, 1, 2, 4, 4], [3, 2, 0, 2, 2, 0, 3], [3, 2, 0, 1, 4, 4, 4]])
 COUNTED = torch.tensor([4, 3, 4, 2])
 """So many tokens of each completion count: up to its first 4, which ends a text."""
 PASSES = torch.tensor([[2, 0, 3, 1], [0, 1, 1, 2], [0, 1, 2, 3], [2, 2, 1, 0]])

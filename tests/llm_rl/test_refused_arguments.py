@@ -89,10 +89,7 @@ REFUSED: dict[Any, list[tuple[dict[str, Any], str]]] = {
         ({"kl_estimator": "full", "kl_weight": 0.1}, "kl_estimator is 'full'"),
     ],
     tiny_raro: [
-        (
-            {"gradient_accumulation_steps": 2},
-            "gradient_accumulation_steps=2 is not supported with RARO",
-        ),
+        ({"gradient_accumulation_steps": 2}, "gradient_accumulation_steps=2 is not supported with RARO"),
         ({"scale_rewards": "batch"}, "scale_rewards='batch'"),
         ({"tau_pol": 1.2}, "tau_pol is 1.2"),
         ({"lambda_crit": -1.0}, "lambda_crit=-1.0 must be a finite"),

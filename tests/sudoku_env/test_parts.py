@@ -63,11 +63,7 @@ def test_keywords_make_the_rules_that_they_are_arguments_of():
 
 @pytest.mark.parametrize(
     ("rules", "costs"),
-    [
-        (UnmaskRules(), 0.0),
-        (UnmaskRules(take_back=True), 1.0),
-        (UnmaskRules(take_back=True, error_cost=0.5), 0.5),
-    ],
+    [(UnmaskRules(), 0.0), (UnmaskRules(take_back=True), 1.0), (UnmaskRules(take_back=True, error_cost=0.5), 0.5)],
 )
 def test_rules_are_copied_with_changes_and_say_what_an_error_costs(rules, costs):
     assert rules.wrong_costs == costs

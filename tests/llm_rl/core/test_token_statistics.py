@@ -6,12 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from llm_rl.core import (
-    entropy_from_logits,
-    linear_token_statistics,
-    selective_log_softmax,
-    token_statistics,
-)
+from llm_rl.core import entropy_from_logits, linear_token_statistics, selective_log_softmax, token_statistics
 
 INF = math.inf
 

@@ -39,12 +39,7 @@ def without_ties(lines: list[dict[str, float]]) -> list[dict[str, float]]:
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {},
-        {"loss_type": "ipo", "beta": 0.3},
-        {"loss_type": "hinge"},
-        {"precompute_ref_log_probs": True},
-    ],
+    [{}, {"loss_type": "ipo", "beta": 0.3}, {"loss_type": "hinge"}, {"precompute_ref_log_probs": True}],
     ids=lambda changes: "-".join(changes) or "defaults",
 )
 def test_gradients_equal_a_slow_loop_over_pairs(tmp_path: Path, changes: dict[str, Any]) -> None:

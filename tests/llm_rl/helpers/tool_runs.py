@@ -22,12 +22,7 @@ ROWS = [{"prompt": [{"role": "user", "content": "Count"}], "goal": goal} for goa
 TURNS = [up(1), up(2), up(3), up(9), f"ab{END}", f"<tool_call>up</tool_call>{END}", "no end"]
 """Calls that count, one that raises, a final answer, a call that is none, a turn without end."""
 KINDS: dict[str, Any] = {"grpo": (GRPOTrainer, GRPOArguments), "ppo": (PPOTrainer, PPOArguments)}
-GIVEN: dict[str, Any] = {
-    "max_completion_length": 100,
-    "max_turns": 3,
-    "num_generations": 4,
-    "show_supervised": False,
-}
+GIVEN: dict[str, Any] = {"max_completion_length": 100, "max_turns": 3, "num_generations": 4, "show_supervised": False}
 
 
 class Player:

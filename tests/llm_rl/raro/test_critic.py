@@ -16,13 +16,7 @@ from llm_rl.rollout.data import Sample
 from llm_rl.rollout.generation import Completion, SamplingParams
 from tests.llm_rl.helpers import tiny_raro
 from tests.llm_rl.helpers.raro_spies import keep_rewards, spy
-from tests.llm_rl.helpers.tiny_raro import (
-    ScriptedEngine,
-    mixed_critic,
-    mixed_policy,
-    rows,
-    trainer,
-)
+from tests.llm_rl.helpers.tiny_raro import ScriptedEngine, mixed_critic, mixed_policy, rows, trainer
 from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
 
 TEXTS = {

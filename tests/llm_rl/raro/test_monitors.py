@@ -63,12 +63,7 @@ def test_each_symptom_is_told_once_with_its_remedy(
 ) -> None:
     warnings, others = SymptomWarnings(SYMPTOMS, patience=3), SymptomWarnings(SYMPTOMS, patience=3)
     with caplog.at_level(logging.WARNING):
-        for line in (
-            {**HEALTHY, **changes},
-            {**HEALTHY, **changes},
-            {},
-            {"loss": 1.0},
-        ):
+        for line in ({**HEALTHY, **changes}, {**HEALTHY, **changes}, {}, {"loss": 1.0}):
             warnings.check(line)
         assert not caplog.records
         for line in (HEALTHY, HEALTHY, {**HEALTHY, **changes}, HEALTHY, HEALTHY):

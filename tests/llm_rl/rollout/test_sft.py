@@ -10,10 +10,7 @@ from tests.llm_rl.helpers.small_models import gpt2
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, new_model, tokenizer
 
 MESSAGES = [{"role": "user", "content": "red"}]
-ROWS = [
-    {"prompt": "red green", "chosen": "sky"},
-    {"prompt": "sea", "chosen": "blue one two three", "answer": "moon"},
-]
+ROWS = [{"prompt": "red green", "chosen": "sky"}, {"prompt": "sea", "chosen": "blue one two three", "answer": "moon"}]
 
 
 def arguments(folder: Path, **changes) -> TrainingArguments:

@@ -322,11 +322,7 @@ FAULTS = [
         showing(lambda obs, info: (obs + np.uint8(info["illegal"]), info)),
         "illegal action .* changes the state",
     ),
-    (
-        "illegal_actions",
-        showing(lambda obs, info: (obs, info | {"illegal": False})),
-        r"info\['illegal'\] is not set",
-    ),
+    ("illegal_actions", showing(lambda obs, info: (obs, info | {"illegal": False})), r"info\['illegal'\] is not set"),
     ("pickle", {"__init__": hooked}, "no pickled copy can be made"),
     ("pickle", ForgetfulCopy, "a pickled copy goes on differently"),
     ("render", frame("rgb_array", None), "mode 'rgb_array': render.. gives no uint8"),
