@@ -8,6 +8,7 @@ import pytest
 
 from llm_rl import GRPOArguments, RAROArguments, VAPORArguments
 from llm_rl.grpo.extensions import Chord, EntropyBonus, ImportanceCorrection
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers import tiny_dpo, tiny_grpo, tiny_ppo, tiny_raro, tiny_vapor
 
 REFUSED: dict[Any, list[tuple[dict[str, Any], str]]] = {
@@ -139,16 +140,14 @@ OPTIONS: dict[Any, list[tuple[dict[str, Any], str]]] = {
 def test_arguments_that_do_not_fit_are_refused(
     tmp_path: Path, tiny: Any, changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=message):
-        tiny.arguments(tmp_path, **changes)
+    refused(message, lambda: tiny.arguments(tmp_path, **changes))
 
 
 @pytest.mark.parametrize(
     ("kind", "options", "message"), [(kind, *case) for kind, cases in OPTIONS.items() for case in cases]
 )
 def test_options_that_do_not_fit_are_refused(kind: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        kind(**{**({"rows": tiny_grpo.EXPERTS} if kind is Chord else {}), **options})
+    refused(message, lambda: kind(**{**({"rows": tiny_grpo.EXPERTS} if kind is Chord else {}), **options}))
 
 
 @pytest.mark.parametrize("kind", [VAPORArguments, RAROArguments])
