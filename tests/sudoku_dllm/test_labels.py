@@ -37,13 +37,9 @@ from tests.scripts.helpers.page_data import page_data
 from tests.scripts.helpers.started import ROOT, lines, start
 
 TINY = {
-    "per_device_train_batch_size": 2,
-    "control_batch_size": 4,
-    "max_puzzles": 12,
-    "eval_puzzles": 6,
-    "save_steps": 2,
+    "per_device_train_batch_size": 2, "control_batch_size": 4, "max_puzzles": 12, "eval_puzzles": 6, "save_steps": 2,
     "logging_steps": 1,
-}
+}  # fmt: skip
 SCRIPT = "train_sudoku.py" if FRESH else str(Path(__file__).with_name("forked_arms.py"))
 """What is started where arms need no interpreters of their own; Ctrl-C and kills are tested with those that have."""
 LABELS = ("--setting", "labels")

@@ -131,13 +131,9 @@ def write_tokenizer(folder: Path, size: int) -> PreTrainedTokenizerFast:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.json").write_text(text)
     options = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": small.bos_token,
-        "eos_token": small.eos_token,
-        "pad_token": small.eos_token,
-        "chat_template": small.chat_template,
-        "clean_up_tokenization_spaces": False,
-    }
+        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": small.bos_token, "eos_token": small.eos_token,
+        "pad_token": small.eos_token, "chat_template": small.chat_template, "clean_up_tokenization_spaces": False,
+    }  # fmt: skip
     (folder / "tokenizer_config.json").write_text(json.dumps(options))
     return small
 
@@ -173,16 +169,10 @@ def llama_of(config: dict[str, Any], weights: dict[str, Tensor]) -> LlamaForCaus
         )
     )
     in_block = {
-        "attn_norm": "input_layernorm",
-        "ff_norm": "post_attention_layernorm",
-        "q_proj": "self_attn.q_proj",
-        "k_proj": "self_attn.k_proj",
-        "v_proj": "self_attn.v_proj",
-        "attn_out": "self_attn.o_proj",
-        "ff_proj": "mlp.gate_proj",
-        "up_proj": "mlp.up_proj",
-        "ff_out": "mlp.down_proj",
-    }
+        "attn_norm": "input_layernorm", "ff_norm": "post_attention_layernorm", "q_proj": "self_attn.q_proj",
+        "k_proj": "self_attn.k_proj", "v_proj": "self_attn.v_proj", "attn_out": "self_attn.o_proj",
+        "ff_proj": "mlp.gate_proj", "up_proj": "mlp.up_proj", "ff_out": "mlp.down_proj",
+    }  # fmt: skip
     outside = {"wte": "model.embed_tokens", "ln_f": "model.norm", "ff_out": "lm_head"}
     renamed = {}
     for name, weight in weights.items():

@@ -127,17 +127,9 @@ def test_changes_do_not_mix_with_later_checkpoints_of_the_old_run(run_folder: Pa
 
 
 FILES = [
-    "manifest.json",
-    "model.safetensors",
-    "optimizer.pt",
-    "progress_0.json",
-    "progress_0.safetensors",
-    "rng_state.pth",
-    "run.json",
-    "scheduler.pt",
-    "trainer_state.json",
-    "training_args.bin",
-]
+    "manifest.json", "model.safetensors", "optimizer.pt", "progress_0.json", "progress_0.safetensors", "rng_state.pth",
+    "run.json", "scheduler.pt", "trainer_state.json", "training_args.bin",
+]  # fmt: skip
 
 
 def flip(path: Path) -> None:

@@ -27,24 +27,10 @@ from tests.dllm_rl.helpers.tiny_training import (
 from tests.helpers.drawn import first_with
 
 ON_FRESH_ROLLOUTS = {
-    "clip_frac",
-    "position_entropy",
-    "greedy_definite",
-    "position_top_prob",
-    "solved",
-    "steps_before_error",
-    "approx_kl",
-    "reward_mean",
-    "reward_std",
-    "entropy",
-    "masked_frac",
-    "groups_without_spread",
-    "grad_norm",
-    "max_log_ratio_at_update_0",
-    "objective_policy",
-    "objective_f",
-    "distinct_states",
-}
+    "clip_frac", "position_entropy", "greedy_definite", "position_top_prob", "solved", "steps_before_error",
+    "approx_kl", "reward_mean", "reward_std", "entropy", "masked_frac", "groups_without_spread", "grad_norm",
+    "max_log_ratio_at_update_0", "objective_policy", "objective_f", "distinct_states",
+}  # fmt: skip
 
 
 @given(

@@ -18,13 +18,9 @@ from tests.llm_rl.helpers.tiny_grpo import WORDS, new_model
 
 COMPLETIONS = [
     "<REASONING>red red</REASONING><RESPONSE>sky</RESPONSE>",
-    "so <REASONING>red blue one</REASONING>. <RESPONSE>sea</RESPONSE>",
-    "<REASONING>blue</REASONING>",
-    "<REASONING>red one red",
-    "</REASONING>red<REASONING>",
-    "moon",
-    "<REASONING>red</REASONING>>red",
-]
+    "so <REASONING>red blue one</REASONING>. <RESPONSE>sea</RESPONSE>", "<REASONING>blue</REASONING>",
+    "<REASONING>red one red", "</REASONING>red<REASONING>", "moon", "<REASONING>red</REASONING>>red",
+]  # fmt: skip
 """Three or four succeed: the others have no end tag, the wrong order, or no tag."""
 ROWS = [
     {

@@ -11,14 +11,9 @@ from tests.helpers.warm_process import SERVER
 from tests.llm_rl.helpers.runs import play
 
 SAVED: dict[str, Any] = {
-    "dtype": "float32",
-    "own": True,
-    "lr_scheduler_type": "cosine",
-    "logging_steps": 3,
-    "save_strategy": "steps",
-    "save_steps": 1,
-    "save_total_limit": 2,
-}
+    "dtype": "float32", "own": True, "lr_scheduler_type": "cosine", "logging_steps": 3, "save_strategy": "steps",
+    "save_steps": 1, "save_total_limit": 2,
+}  # fmt: skip
 ROLL_OUTS = {**SAVED, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "kl_weight": 0.1}
 GRPO = {**ROLL_OUTS, "kind": "grpo", "num_iterations": 4, "dynamic_sampling_attempts": 1}
 PPO = {**ROLL_OUTS, "kind": "ppo", "per_device_train_batch_size": 2, "num_ppo_epochs": 4, "max_steps": 7}
