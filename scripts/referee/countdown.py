@@ -173,13 +173,8 @@ class CountdownArguments(RefereeArguments):
 
     POSITIONS: ClassVar[tuple[int, ...]] = (1, 2, 3, 4, 7)
     RATES: ClassVar[Mapping[str, float]] = dict(RefereeArguments.RATES) | {
-        "coupled_grpo": 1e-5,
-        "spg": 1e-5,
-        "cj_grpo": 1e-5,
-        "just_grpo": 3e-5,
-        "upo": 1e-4,
-        "judged": 3e-4,
-    }
+        "coupled_grpo": 1e-5, "spg": 1e-5, "cj_grpo": 1e-5, "just_grpo": 3e-5, "upo": 1e-4, "judged": 3e-4,
+    }  # fmt: skip
 
     start: Start = field(
         default="rules", metadata={"help": "rules: taught right expressions; form: without heed to the target."}

@@ -336,13 +336,9 @@ def order_cases(clones: Path) -> Iterator[tuple[str, str, Tensor, TinyModel]]:
     states = copies.inputs(completions(), MASK).unsqueeze(0)  # (1, B, M, L)
     chosen = copies.scored.long().argmax(-1)[None, :, :, None]
     everything = {
-        "inputs_extra_head": states,
-        "topk_and_mask": states,
-        "trajectory": chosen,
-        "trajectory_topk": chosen,
-        "trajectory_mask": copies.masked.unsqueeze(0),
-        "sel_indices": torch.arange(4),
-    }
+        "inputs_extra_head": states, "topk_and_mask": states, "trajectory": chosen, "trajectory_topk": chosen,
+        "trajectory_mask": copies.masked.unsqueeze(0), "sel_indices": torch.arange(4),
+    }  # fmt: skip
 
     def scores(tiny: TinyModel) -> Callable[..., Tensor]:
         return lambda given, mode: tiny(given["x"]).logits[..., 0]

@@ -77,17 +77,11 @@ def published_weights(config: dict[str, Any]) -> dict[str, Tensor]:
         shapes |= {
             f"blocks.{block}.{name}": shape
             for name, shape in {
-                "attn_norm": (width,),
-                "ff_norm": (width,),
-                "q_proj": (width, width),
-                "k_proj": (kv_width, width),
-                "v_proj": (kv_width, width),
-                "attn_out": (width, width),
-                "ff_proj": (mlp, width),
-                "up_proj": (mlp, width),
-                "ff_out": (width, mlp),
+                "attn_norm": (width,), "ff_norm": (width,), "q_proj": (width, width), "k_proj": (kv_width, width),
+                "v_proj": (kv_width, width), "attn_out": (width, width), "ff_proj": (mlp, width),
+                "up_proj": (mlp, width), "ff_out": (width, mlp),
             }.items()
-        }
+        }  # fmt: skip
     shapes |= {"ln_f": (width,), "ff_out": (rows, width)}
     generator = torch.Generator().manual_seed(0)
     return {

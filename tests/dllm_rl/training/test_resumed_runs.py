@@ -50,12 +50,8 @@ RUNS: dict[str, tuple[Callable[..., Any], Callable[[int], nn.Module], int, dict[
         own,
         5,
         {
-            "max_steps": 8,
-            "per_device_train_batch_size": 4,
-            "advantage_baseline": "leave_one_out",
-            "position_temperature_end": 0.5,
-            "state_fraction": 0.8,
-            "ce_weight": 0.3,
+            "max_steps": 8, "per_device_train_batch_size": 4, "advantage_baseline": "leave_one_out",
+            "position_temperature_end": 0.5, "state_fraction": 0.8, "ce_weight": 0.3,
         },
     ),
     # In the middle of a roll-out, with the parts that are left of it.
@@ -71,7 +67,7 @@ RUNS: dict[str, tuple[Callable[..., Any], Callable[[int], nn.Module], int, dict[
         3,
         {"max_steps": 6, "count": 4, "short": 4, "learning_rate": 1e-2, "lr_scheduler_type": "cosine"},
     ),
-}
+}  # fmt: skip
 """The trainer, its model by a seed, the step after which it is stopped, and its settings."""
 
 

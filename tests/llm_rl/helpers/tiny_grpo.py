@@ -55,19 +55,11 @@ def tokenizer() -> PreTrainedTokenizerFast:
 def new_model(seed: int = 0, dtype: torch.dtype = torch.float32, **changes: Any) -> LlamaForCausalLM:
     torch.manual_seed(seed)
     settings = {
-        "vocab_size": len(tokenizer()),
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 128,
-        "initializer_range": 0.2,
-        "tie_word_embeddings": False,
-        "bos_token_id": None,
-        "eos_token_id": tokenizer().eos_token_id,
+        "vocab_size": len(tokenizer()), "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "initializer_range": 0.2,
+        "tie_word_embeddings": False, "bos_token_id": None, "eos_token_id": tokenizer().eos_token_id,
         "pad_token_id": tokenizer().pad_token_id,
-    }
+    }  # fmt: skip
     return LlamaForCausalLM(LlamaConfig(**{**settings, **changes})).to(dtype)
 
 

@@ -92,14 +92,9 @@ def red_count(completions: list[str], **kwargs: Any) -> list[float]:
 
 def arguments(folder: Path, **changes: Any) -> VAPORArguments:
     chosen: dict[str, Any] = {
-        "output_dir": str(folder),
-        "max_steps": 1,
-        "per_device_train_batch_size": 8,
-        "num_generations": 4,
-        "max_completion_length": 40,
-        **SHORT,
-        "max_grad_norm": 0.0,
-    }
+        "output_dir": str(folder), "max_steps": 1, "per_device_train_batch_size": 8, "num_generations": 4,
+        "max_completion_length": 40, **SHORT, "max_grad_norm": 0.0,
+    }  # fmt: skip
     return VAPORArguments(**{**chosen, **changes})
 
 

@@ -40,14 +40,9 @@ class EndingEngine(TransformersEngine):
 def test_gradients_equal_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[str, Any]) -> None:
     """At the first update, where every ratio is 1 and the head is not 0, and at the second, with clipping."""
     settings = {
-        "max_steps": 2,
-        "num_ppo_epochs": 2,
-        "per_device_train_batch_size": 2,
-        "gradient_accumulation_steps": 3,
-        "learning_rate": 4e-3,
-        "max_grad_norm": 0.0,
-        **changes,
-    }
+        "max_steps": 2, "num_ppo_epochs": 2, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 3,
+        "learning_rate": 4e-3, "max_grad_norm": 0.0, **changes,
+    }  # fmt: skip
     kept, start, reference = KeepSteps(), new_model(dtype=torch.float64), new_model(seed=5, dtype=torch.float64)
     given = {"callbacks": [kept], "engine": EndingEngine()}
     given |= {"ref_model": copy.deepcopy(reference)} if "kl_weight" in changes else {}

@@ -21,13 +21,9 @@ BEFORE, BEHIND = "\n<|im_start|>tool\n<tool_response>\n", "\n</tool_response><|i
 
 def trainer(folder: Path, engine: Any, *, given: dict[str, Any] | None = None, **changes: Any) -> GRPOTrainer:
     chosen: dict[str, Any] = {
-        "num_generations": 2,
-        "per_device_train_batch_size": 2,
-        "max_completion_length": 100,
-        "max_turns": 3,
-        "show_supervised": False,
-        **changes,
-    }
+        "num_generations": 2, "per_device_train_batch_size": 2, "max_completion_length": 100, "max_turns": 3,
+        "show_supervised": False, **changes,
+    }  # fmt: skip
     offered = given or {"environment_factory": Count}
     model, names = chat_model(), chat_tokenizer()
     args = GRPOArguments(**settings(folder, **chosen))

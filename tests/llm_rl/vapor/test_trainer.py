@@ -154,18 +154,11 @@ def tiny_task(folder: Path, **changes: Any) -> VAPORTrainer:
     rows = [{**row, "chosen": "sky sea moon", "rejected": "sky two moon"} for row in tiny_grpo.distinct_rows()]
     args = VAPORArguments(
         **{
-            "output_dir": str(folder),
-            "max_steps": 20,
-            "per_device_train_batch_size": 32,
-            "num_generations": 8,
-            "max_completion_length": 10,
-            **SHORT,
-            "learning_rate": 1e-2,
-            "verifiable_term_split": ["e", "n"],
-            "preference_term_split": ["sky", "moon"],
-            **changes,
+            "output_dir": str(folder), "max_steps": 20, "per_device_train_batch_size": 32, "num_generations": 8,
+            "max_completion_length": 10, **SHORT, "learning_rate": 1e-2, "verifiable_term_split": ["e", "n"],
+            "preference_term_split": ["sky", "moon"], **changes,
         }
-    )
+    )  # fmt: skip
     return VAPORTrainer(tiny_grpo.new_model(), short, args, rows, tiny_grpo.tokenizer())
 
 
