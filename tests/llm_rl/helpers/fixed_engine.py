@@ -26,11 +26,12 @@ class FixedEngine:
             key = tuple(prompt)
             digest = hashlib.sha256(repr((key, seen[key])).encode()).digest()
             seen[key] += 1
-            ids = [1 + byte % (len(tokenizer()) - 1) for byte in digest[: 1 + digest[0] % params.max_new_tokens]]
-            if digest[1] % 3:
-                ids[-1] = params.eos_token_ids[0]
-            result.append(Completion(ids, None))
+            result.append(Completion(self.written(digest, params), None))
         return result
+
+    def written(self, digest: bytes, params: SamplingParams) -> list[int]:
+        ids = [1 + byte % (len(tokenizer()) - 1) for byte in digest[: 1 + digest[0] % params.max_new_tokens]]
+        return [*ids[:-1], params.eos_token_ids[0]] if digest[1] % 3 else ids
 
 
 def every_second_ends(completions: Sequence[Completion], end: int) -> list[Completion]:
