@@ -136,14 +136,9 @@ def write_sudoku_checkpoint(folder: Path, size: int = 6) -> None:
     """A published folder with a tokenizer that knows Sudoku."""
     small = write_tokenizer(folder, size)
     write_published(
-        folder,
-        vocab_size=len(small),
-        embedding_size=len(small) + 3,
-        mask_token_id=small.mask_token_id,
-        eos_token_id=small.eos_token_id,
-        pad_token_id=small.pad_token_id,
-        max_sequence_length=256,
-    )
+        folder, vocab_size=len(small), embedding_size=len(small) + 3, mask_token_id=small.mask_token_id,
+        eos_token_id=small.eos_token_id, pad_token_id=small.pad_token_id, max_sequence_length=256,
+    )  # fmt: skip
 
 
 def llama_of(config: dict[str, Any], weights: dict[str, Tensor]) -> LlamaForCausalLM:

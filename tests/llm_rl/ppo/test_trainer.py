@@ -119,16 +119,10 @@ def test_the_values_of_a_chain_are_found(tmp_path: Path, value_function: str) ->
     # The weight of the values leaves the policy, which moves the same features about, next to no part in the step.
     settings = {"max_steps": 80, "gamma": 0.5, "lam": 0.5, "vf_coef": 1e4, "learning_rate": 5e-3}
     run = trainer(
-        tmp_path,
-        reward_funcs=one,
-        data=[{"prompt": "red green"}] * 4,
-        given={"engine": ChainEngine()},
-        cliprange_value=None,
-        lr_scheduler_type="linear",
-        value_function=value_function,
-        per_device_train_batch_size=2,
+        tmp_path, reward_funcs=one, data=[{"prompt": "red green"}] * 4, given={"engine": ChainEngine()},
+        cliprange_value=None, lr_scheduler_type="linear", value_function=value_function, per_device_train_batch_size=2,
         **settings,
-    )
+    )  # fmt: skip
     run.train()
     (batch,) = run._roll_out([{"prompt": "red green"}] * 2)
     assert batch.old_values[0].tolist() == pytest.approx([0.5**4, 0.5**3, 0.5**2, 0.5, 1.0], abs=0.03)  # type: ignore[attr-defined]

@@ -59,14 +59,9 @@ def bigram_model(probabilities: Mapping[str, Mapping[str, float]]) -> LlamaForCa
     """A Llama without layers: p(next | last) as given, what is left over is shared evenly by all other tokens."""
     size = len(chat_tokenizer())
     config = LlamaConfig(
-        vocab_size=size,
-        hidden_size=size,
-        head_dim=2,
-        num_attention_heads=1,
-        num_hidden_layers=0,
-        rms_norm_eps=0.0,
+        vocab_size=size, hidden_size=size, head_dim=2, num_attention_heads=1, num_hidden_layers=0, rms_norm_eps=0.0,
         tie_word_embeddings=False,
-    )
+    )  # fmt: skip
     model = LlamaForCausalLM(config).double()
     table = torch.full((size, size), 1 / size, dtype=torch.float64)  # (last, next)
     for last, row in probabilities.items():

@@ -88,14 +88,9 @@ def play(tokenizer, moves, limit=400, **game):
 
     async def run():
         loop = SudokuAgentLoop(
-            trainer_config=DictConfigWrap(config),
-            server_manager=player,
-            tokenizer=tokenizer,
-            processor=None,
-            dataset_cls=None,
-            data_config=DictConfigWrap(config.data),
-            game=game,
-        )
+            trainer_config=DictConfigWrap(config), server_manager=player, tokenizer=tokenizer, processor=None,
+            dataset_cls=None, data_config=DictConfigWrap(config.data), game=game,
+        )  # fmt: skip
         return await loop.run({"temperature": 1.0}, raw_prompt=row["prompt"], extra_info=row["extra_info"])
 
     return asyncio.run(run()), player
