@@ -7,7 +7,7 @@ from llm_rl.core import MetricAccumulator
 from llm_rl.core.mismatch import importance_weight, record_mismatch
 from tests.helpers.refusals import refused
 
-TRAINER = torch.tensor([[-1.0, -2.0, -0.5], [-1.0, -1.0, 9.0]])
+TRAINER = torch.tensor([[-1.0, -2.0, -0.5], [-1.0, -1.0, math.nan]])
 ENGINE = torch.tensor([[-1.0, -3.0, -0.1], [-0.2, -1.5, math.nan]])
 MASK = torch.tensor([[True, True, True], [True, True, False]])
 WEIGHTS = [[0.0, 1.0, -0.4], [-0.8, 0.5]]

@@ -8,8 +8,6 @@ import torch
 from tokenizers.processors import TemplateProcessing
 from transformers import GenerationConfig
 
-from llm_rl.core import MetricAccumulator
-from llm_rl.core.mismatch import importance_weight, record_mismatch
 from llm_rl.rollout.completions import sample_completions, sampling_params
 from llm_rl.rollout.data import RolloutBatch, Sample, check_row, decode_completion, encode_answer, encode_prompt, pad
 from llm_rl.rollout.generation import Completion, SamplingParams
@@ -173,15 +171,3 @@ def test_end_tokens_are_those_of_tokenizer_and_model() -> None:
     assert params == SamplingParams(5, 0.5, (2, 4, 7), 2)
     Names.eos_token_id, model.generation_config = None, GenerationConfig()
     refused("has an end token", lambda: sampling_params(model, Names(), 5, 0.5))
-
-
-def test_mismatch_by_hand() -> None:
-    trainer = torch.tensor([[-1.0, -2.0], [-3.0, torch.nan]])
-    engine = torch.tensor([[-1.0, -3.0], [-2.0, 0.0]])
-    mask = torch.tensor([[True, True], [True, False]])
-    weight = importance_weight(trainer, engine, mask, high=2.0)
-    assert weight.flatten().tolist() == pytest.approx([1, 2, 0.36788, 1], abs=1e-4)
-    metrics = MetricAccumulator()
-    record_mismatch(metrics, trainer, engine, mask)
-    found = metrics.compute()
-    assert found["engine_logp_diff_mean"] == pytest.approx(2 / 3) and found["engine_logp_diff_max"] == 1.0
