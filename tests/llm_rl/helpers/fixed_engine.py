@@ -5,19 +5,21 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
 from tests.llm_rl.helpers.tiny_grpo import tokenizer
 
 
-class FixedEngine:
+class Weightless:
+    """An engine whose completions do not depend on weights."""
+
+    def load_weights(self, model: Any) -> None:
+        pass
+
+
+class FixedEngine(Weightless):
     """The n-th completion of a prompt comes from a hash of its ids and n; lengths differ, some end."""
 
     takes_pictures = True
-
-    def load_weights(self, model: torch.nn.Module) -> None:
-        """Its completions do not depend on weights."""
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
         seen: Counter[tuple[int, ...]] = Counter()

@@ -10,7 +10,7 @@ from peft import LoraConfig, get_peft_model
 from llm_rl.ppo.arguments import PPOArguments
 from llm_rl.ppo.trainer import PPOTrainer
 from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
-from tests.llm_rl.helpers.fixed_engine import FixedEngine, every_second_ends
+from tests.llm_rl.helpers.fixed_engine import FixedEngine, Weightless, every_second_ends
 from tests.llm_rl.helpers.grpo_reference import token_logps
 from tests.llm_rl.helpers.small_models import gemma2
 from tests.llm_rl.helpers.tiny_grpo import KeepSteps, distinct_rows, keep_samples, new_model, rows, small_ids
@@ -97,13 +97,10 @@ def test_without_values_and_discount_it_is_reinforce(tmp_path: Path) -> None:
     assert not kept.steps[0]["value_function.head.weight"].any()
 
 
-class ChainEngine:
+class ChainEngine(Weightless):
     """Walks a chain of five tokens to the end; whatever the policy says."""
 
     chain = (11, 12, 13, 14)
-
-    def load_weights(self, model: torch.nn.Module) -> None:
-        """Its completions do not depend on weights."""
 
     def generate(self, prompts: Any, params: SamplingParams) -> list[Completion]:
         return [Completion([*self.chain, params.eos_token_ids[0]], None) for _ in prompts]

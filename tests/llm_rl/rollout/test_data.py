@@ -13,6 +13,7 @@ from llm_rl.rollout.data import RolloutBatch, Sample, check_row, decode_completi
 from llm_rl.rollout.generation import Completion, SamplingParams
 from llm_rl.training.storage import load_record, save_record
 from tests.helpers.refusals import refused
+from tests.llm_rl.helpers.fixed_engine import Weightless
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
 
 EOS = tokenizer().eos_token_id
@@ -121,14 +122,11 @@ def test_a_template_that_leaves_the_system_message_out_is_told() -> None:
         encode_prompt(asked, names, {})
 
 
-class Scripted:
+class Scripted(Weightless):
     """Returns what it is told."""
 
     def __init__(self, completions: list[Completion]) -> None:
         self.completions = completions
-
-    def load_weights(self, model: torch.nn.Module) -> None:
-        pass
 
     def generate(self, prompts: Any, params: SamplingParams) -> list[Completion]:
         return self.completions
