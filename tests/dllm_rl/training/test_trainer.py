@@ -251,21 +251,6 @@ def test_prompts_of_different_length_and_data_seed(tmp_path):
     assert all(shift < 1e-4 for shift in logged(run, "max_log_ratio_at_update_0"))
 
 
-def test_what_several_processes_cannot_do_is_refused(tmp_path, monkeypatch):
-    chosen = arguments(tmp_path)
-    monkeypatch.setattr(type(chosen), "world_size", property(lambda self: 2))
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    create = UnmaskTrainer.create_accelerator_and_postprocess
-
-    def create_with_fsdp(self):
-        create(self)
-        self.is_fsdp_enabled = True
-
-    monkeypatch.setattr(UnmaskTrainer, "create_accelerator_and_postprocess", create_with_fsdp)
-    with pytest.raises(ValueError, match="leave out fsdp, and start with torchrun and shard=True"):
-        UnmaskTrainer(warm_model(), chosen, puzzles(8), sudoku_task())
-
-
 def test_a_model_is_saved_without_a_bar(tmp_path, capsys):
     trainer(tmp_path).save_model(str(tmp_path))
     assert "Writing model shards" not in capsys.readouterr().err
