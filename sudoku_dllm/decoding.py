@@ -14,7 +14,6 @@ from sudoku_env.prompts.text import TEMPLATES, build_prompt
 from sudoku_env.prompts.tokens import pre_fill
 from sudoku_env.solver import count_solutions
 
-GUARDS = get_args(Guard)
 LONGEST_ANSWER = 1_000_000
 
 
@@ -39,7 +38,7 @@ def add_decode(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--guard",
-        choices=GUARDS,
+        choices=get_args(Guard),
         help="write only that with which the board can still be completed, or breaks no rule (nothing is checked)",
     )
     parser.add_argument(

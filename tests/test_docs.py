@@ -22,15 +22,11 @@ ADAPTERS = "sudoku_env.integrations"
 RUN_HERE = ["data/README.md", "docs/index.md", "docs/objective.md", "docs/own_task.md"]
 RUN_WITH_A_MODEL = ["README.md", "docs/tour.md"]
 RUN_ELSEWHERE = {
-    "docs/decoding.md": "tests/dllm_rl/models/test_adapter_training.py",
-    "docs/dpo.md": "tests/llm_rl/test_docs.py",
-    "docs/environments.md": "tests/sudoku_env/test_docs.py",
-    "docs/grpo.md": "tests/llm_rl/test_docs.py",
-    "docs/ppo.md": "tests/llm_rl/test_docs.py",
-    "docs/raro.md": "tests/llm_rl/test_docs.py",
-    "docs/tools.md": "tests/llm_rl/tools/test_docs.py",
-    "docs/vapor.md": "tests/llm_rl/test_docs.py",
-}
+    "docs/decoding.md": "tests/dllm_rl/models/test_adapter_training.py", "docs/dpo.md": "tests/llm_rl/test_docs.py",
+    "docs/environments.md": "tests/sudoku_env/test_docs.py", "docs/grpo.md": "tests/llm_rl/test_docs.py",
+    "docs/ppo.md": "tests/llm_rl/test_docs.py", "docs/raro.md": "tests/llm_rl/test_docs.py",
+    "docs/tools.md": "tests/llm_rl/tools/test_docs.py", "docs/vapor.md": "tests/llm_rl/test_docs.py",
+}  # fmt: skip
 """Pages whose examples need a model that only these tests have, or packages that may be missing."""
 NOT_RUN = {"docs/reliability.md": "kills a training of the reader's twenty times, which takes minutes"}
 WORD = r"(?:-?[\d.]+|True|False)"

@@ -10,7 +10,7 @@ from torch import Tensor
 from dllm_rl.decoding.strategies import Strategy, get_strategy
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.task import UnmaskBatch
-from llm_rl.core._checks import check_count
+from llm_rl.core._checks import check_choice, check_count
 
 OnError = Literal["end", "continue", "correct", "redraw"]
 Check = Callable[[UnmaskBatch, Tensor, Tensor], Tensor]
@@ -118,12 +118,11 @@ class TakeBack:
     restart_share: float | None = None
 
     def __post_init__(self) -> None:
-        if self.max_passes < 1:
-            raise ValueError(f"max_passes={self.max_passes} must be at least 1")
+        check_count("max_passes", self.max_passes)
         if self.remask_threshold is not None and not 0 < self.remask_threshold <= 1:
             raise ValueError(f"remask_threshold={self.remask_threshold} must be a probability above 0, e.g. 0.3")
-        if self.remask_count is not None and self.remask_count < 1:
-            raise ValueError(f"remask_count={self.remask_count} must be at least 1, or None for no bound")
+        if self.remask_count is not None:
+            check_count("remask_count", self.remask_count, ", or None for no bound")
         if self.edit_threshold is not None and not 0 < self.edit_threshold < 1:
             raise ValueError(f"edit_threshold={self.edit_threshold} must lie between 0 and 1, e.g. 0.9")
         if self.restart_share is not None and not 0 <= self.restart_share <= 1:
@@ -195,10 +194,8 @@ class Decoding:
         strategy = get_strategy(self.strategy)
         if self.tokens_per_step is not None:
             check_count("tokens_per_step", self.tokens_per_step, ", or None for no bound")
-        if self.on_error not in get_args(OnError):
-            raise ValueError(f"on_error={self.on_error!r} is unknown; use one of {get_args(OnError)}")
-        if self.draws < 1:
-            raise ValueError(f"draws={self.draws} must be at least 1")
+        check_choice("on_error", self.on_error, OnError)
+        check_count("draws", self.draws)
         if self.on_error == "redraw" and strategy.name != "policy":
             raise ValueError(
                 f"on_error='redraw' draws from the policy, not by strategy {strategy.name!r}; use 'policy'"

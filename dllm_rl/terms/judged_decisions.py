@@ -26,7 +26,7 @@ from dllm_rl.policy import action_logprobs
 from dllm_rl.task import unmask_rewards
 from dllm_rl.terms.expected_reward import FForm
 from dllm_rl.terms.states import ScoredStates, Term, TermValue, VisitedStates
-from llm_rl.core._checks import check_choice, check_rate
+from llm_rl.core._checks import check_choice, check_count, check_rate
 
 DecisionReward = Literal["completable", "definite"]
 JUDGED = 0
@@ -54,8 +54,7 @@ class JudgedDecisionsConfig:
         check_choice("judged_form", self.judged_form, FForm)
         check_choice("judged_reward", self.judged_reward, DecisionReward)
         check_rate("judged_weight", self.judged_weight)
-        if not isinstance(self.judged_draws, int) or self.judged_draws < 2:
-            raise ValueError(f"judged_draws={self.judged_draws} must be a whole number, 2 or larger: they are compared")
+        check_count("judged_draws", self.judged_draws, ": they are compared", least=2)
 
 
 def decision_weights(rewards: Tensor, form: FForm) -> Tensor:

@@ -27,7 +27,6 @@ from llm_rl.training.identity import LENGTH
 from llm_rl.training.passes import Shards
 from llm_rl.training.processes import mean_over_processes
 from llm_rl.training.symptoms import Symptom, everywhere
-from llm_rl.training.unsupported import refuse_without_float64
 
 NO_SPREAD = Symptom(
     "groups_without_spread",
@@ -82,7 +81,6 @@ class UnmaskTrainer(BufferedTrainer):
     ) -> None:
         if not len(problems):
             raise ValueError("problems is empty; give at least one to train on")
-        refuse_without_float64(args.device)
         if args.full_determinism and args.device.type == "cuda" and args.on_error != "guard":
             raise ValueError(
                 "full_determinism=True would stop the first roll-out: it draws by sums of floats, of which CUDA has no "

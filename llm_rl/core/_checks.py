@@ -56,10 +56,10 @@ def check_rate(name: str, value: float | None) -> None:
         raise ValueError(f"{name}={value} must be a finite number, 0 or larger")
 
 
-def check_count(name: str, value: int, remedy: str = "") -> None:
-    """Raises `ValueError` unless `value` is a whole number, 1 or larger."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name}={value!r} must be at least 1 and a whole number{remedy}")
+def check_count(name: str, value: int, remedy: str = "", *, least: int = 1) -> None:
+    """Raises `ValueError` unless `value` is a whole number, `least` or larger."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name}={value!r} must be at least {least} and a whole number{remedy}")
 
 
 def check_choice(name: str, value: str, choices: object) -> None:

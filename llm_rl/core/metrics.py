@@ -93,18 +93,20 @@ class MetricAccumulator:
         _check_kind(name, self._ratios, self._sizes)
         self._maxima[name] = _max(self._maxima.get(name, -math.inf), value)
 
-    def add_effective_size(self, name: str, weights: Tensor) -> None:
+    def add_effective_size(self, name: str, weights: Tensor, count: Number | None = None) -> None:
         """Adds importance weights to the effective sample size called `name`, (Σw)² / (n Σw²) in [0, 1].
 
         Args:
             name: The metric.
             weights: Any shape, ≥ 0.
+            count: n, where zeros among them stand for what does not count; None: all do.
 
         Raises:
             ValueError: The name is a mean or a maximum.
         """
         weights = weights.detach().double()
-        self._add(self._add_size, name, weights.sum(), weights.square().sum(), weights.numel())
+        of = weights.numel() if count is None else count
+        self._add(self._add_size, name, weights.sum(), weights.square().sum(), of)
 
     def _add_size(self, name: str, first: float, second: float, count: float) -> None:
         _check_kind(name, self._ratios, self._maxima)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from llm_rl.core._blockwise import Chunks, FromHidden, FromLogits
-from llm_rl.core._checks import check_all, check_index, check_positive, check_rank
+from llm_rl.core._checks import check_all, check_count, check_index, check_positive, check_rank
 
 ROW_CHUNK = 1024
 VOCAB_CHUNK = 4096
@@ -117,8 +117,7 @@ def _check(
     check_index(index, rows, name)
     check_positive("temperature", temperature)
     for chunk_name, chunk in (("row_chunk", row_chunk), ("vocab_chunk", vocab_chunk)):
-        if chunk < 1:
-            raise ValueError(f"{chunk_name} is {chunk!r}; it must be 1 or greater")
+        check_count(chunk_name, chunk)
     if index.numel() == 0 or vocabulary == 0:
         raise ValueError(f"{name} has shape {tuple(rows.shape)} and the vocabulary {vocabulary}: there is nothing")
     message = f"index must lie in 0 … {vocabulary - 1} (put any valid id, not -100, where the result is masked later)"

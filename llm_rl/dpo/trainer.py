@@ -41,7 +41,6 @@ class DPOTrainer(BufferedTrainer):
     """
 
     args: DPOArguments
-    control: Any
     shards = True
     record_classes = (RolloutBatch, PairBatch)
     harmless_arguments = frozenset({"precompute_ref_log_probs"})
@@ -204,11 +203,7 @@ class DPOTrainer(BufferedTrainer):
                 batch = self._pairs([data[index] for index in mine[start : start + size]], data)
                 losses = self._losses(self.model, batch, metrics)
                 metrics.add_ratio("loss", losses.sum(), len(losses))
-        metrics.reduce()
-        found = {f"{metric_key_prefix}_{name}": value for name, value in metrics.compute().items()}
-        super().log(found)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
-        return found
+        return self._log_evaluation(metrics, metric_key_prefix)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         """Not there: pairs have losses, no outputs to collect.

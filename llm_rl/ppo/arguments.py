@@ -1,11 +1,10 @@
 """Arguments of PPO, over those of roll-outs."""
 
-import math
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from llm_rl.core import ClipConfig
-from llm_rl.core._checks import check_choice, check_positive
+from llm_rl.core._checks import check_choice, check_count, check_positive, check_rate
 from llm_rl.grpo.arguments import KLIn
 from llm_rl.tools.arguments import EpisodeArguments
 
@@ -45,8 +44,7 @@ class PPOArguments(EpisodeArguments, ClipConfig):
     kl_in: KLIn = field(default="reward", metadata={"help": "Divergence in the reward of each token, or in the loss."})
 
     def __post_init__(self) -> None:
-        if not isinstance(self.num_ppo_epochs, int) or self.num_ppo_epochs < 1:
-            raise ValueError(f"num_ppo_epochs is {self.num_ppo_epochs}; it must be a whole number, 1 or greater")
+        check_count("num_ppo_epochs", self.num_ppo_epochs)
         if self.num_iterations not in (1, self.num_ppo_epochs):
             raise ValueError(
                 f"num_iterations is {self.num_iterations} and num_ppo_epochs {self.num_ppo_epochs}, two names of one "
@@ -58,8 +56,7 @@ class PPOArguments(EpisodeArguments, ClipConfig):
         for name in ("gamma", "lam"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must lie in [0, 1]")
-        if not 0 <= self.vf_coef < math.inf:
-            raise ValueError(f"vf_coef is {self.vf_coef}; it must be 0 or greater, and finite")
+        check_rate("vf_coef", self.vf_coef)
         if self.cliprange_value is not None:
             check_positive("cliprange_value", self.cliprange_value)
         check_choice("value_function", self.value_function, ValueKind)

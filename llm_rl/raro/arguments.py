@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from llm_rl.core._checks import check_choice
+from llm_rl.core._checks import check_choice, check_count, check_rate
 from llm_rl.grpo.arguments import GroupRelativeArguments
 from llm_rl.raro.objective import RaroConfig, RewardMatrix
 from llm_rl.raro.prompts import (
@@ -23,8 +23,6 @@ from llm_rl.rollout.spans import check_tags
 
 CriticBatch = Literal["separate", "mixed"]
 OnUnparsable = Literal["rejudge", "drop"]
-RARO_COUNTS = ("critic_generations", "policy_judgements", "replay_capacity", "max_tokens_per_batch")
-OPTIONAL_COUNTS = ("critic_pairs", "max_critic_completion_length")
 
 
 @dataclass
@@ -122,22 +120,18 @@ class RAROArguments(GroupRelativeArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        optional = [name for name in OPTIONAL_COUNTS if getattr(self, name) is not None]
-        for name in (*RARO_COUNTS, *optional):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be a whole number, 1 or greater")
+        optional = ("critic_pairs", "max_critic_completion_length")
+        given = [name for name in optional if getattr(self, name) is not None]
+        for name in ("policy_judgements", "replay_capacity", "max_tokens_per_batch", *given):
+            check_count(name, getattr(self, name))
+        check_count("critic_generations", self.critic_generations, ": a group to compare within", least=2)
+        check_count("rejudge_attempts", self.rejudge_attempts, least=0)
         for name, neutral in (("critic_pairs", None), ("policy_judgements", 1), ("critic_equal_pairs", True)):
             if self.critic_batch == "mixed" and getattr(self, name) != neutral:
                 raise ValueError(
                     f"{name}={getattr(self, name)} does nothing with critic_batch='mixed', which judges every fresh "
                     "pair and trains on it; leave it out, or choose 'separate'"
                 )
-        if self.critic_generations < 2:
-            raise ValueError(
-                f"critic_generations is {self.critic_generations}; a group to compare within needs 2 or more"
-            )
-        if not isinstance(self.rejudge_attempts, int) or self.rejudge_attempts < 0:
-            raise ValueError(f"rejudge_attempts is {self.rejudge_attempts}; it must be a whole number, 0 or greater")
         if not 0 <= self.critic_warmup < 1:
             raise ValueError(f"critic_warmup is {self.critic_warmup}; it is a share, such as 0.7, or 0 for no warm-up")
         if self.critic_warmup and not self.lambda_crit:
@@ -146,8 +140,7 @@ class RAROArguments(GroupRelativeArguments):
                 "one of them out"
             )
         for name in ("lambda_pol", "lambda_crit"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or greater, and finite")
+            check_rate(name, getattr(self, name))
         for name in ("unparsable_reward", "overlength_reward"):
             value = getattr(self, name)
             if value is not None and not math.isfinite(value):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from llm_rl.core._checks import check_choice
+from llm_rl.core._checks import check_choice, check_count
 
 ReplayMode = Literal["fifo", "reservoir"]
 Key = tuple[str, str, str]
@@ -61,8 +61,7 @@ class ReplayBuffer:
     """
 
     def __init__(self, capacity: int, mode: ReplayMode = "fifo", seed: int = 0) -> None:
-        if capacity < 1:
-            raise ValueError(f"capacity is {capacity!r}; it must be 1 or greater")
+        check_count("capacity", capacity)
         check_choice("mode", mode, ReplayMode)
         self.capacity, self.mode = capacity, mode
         self._generator = np.random.default_rng(seed)
@@ -96,8 +95,7 @@ class ReplayBuffer:
         Raises:
             ValueError: The count is negative.
         """
-        if count < 0:
-            raise ValueError(f"count is {count}; it must be 0 or greater")
+        check_count("count", count, least=0)
         drawn = self._generator.permutation(len(self))[:count]
         return [self._pair(self._entries[index]) for index in drawn]
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from llm_rl.core._checks import check_choice
+from llm_rl.core._checks import check_choice, check_count
 from llm_rl.raro.prompts import REASONING_TAGS, Prompts, check_question_row, extract_answer
 
 CritiqueLabels = Literal["random", "true"]
@@ -54,8 +54,7 @@ def start_rows(
     check_choice("labels", labels, CritiqueLabels)
     if not 0 <= tie_share <= 1:
         raise ValueError(f"tie_share is {tie_share}; it must lie in [0, 1]")
-    if critiques < 1:
-        raise ValueError(f"critiques is {critiques}; it must be 1 or greater")
+    check_count("critiques", critiques)
     if not 0 < foreign[0] <= foreign[1] <= 1:
         raise ValueError(f"foreign is {foreign}; give the least share, above 0, and the greatest, at most 1")
     answers = [str(extract_answer(check_question_row(row, tags)["answer"], tags)) for row in rows]

@@ -1,22 +1,24 @@
 """Arguments of roll-outs, over those of `transformers.TrainingArguments`."""
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, Self
 
 from transformers import TrainingArguments
 
-from llm_rl.core._checks import check_choice, check_positive
+from llm_rl.core._checks import check_choice, check_count, check_positive, check_rate
 from llm_rl.training.arguments import RunArguments, refuse_idle
 from llm_rl.training.unsupported import refuse_unsupported
 
 Divergence = Literal["k1", "k2", "k3", "full"]
 AdapterReference = Literal["start", "base"]
-COUNTS = (
-    "num_iterations",
-    "max_completion_length",
-    "per_device_eval_batch_size",
-)
+OF_TRL = {
+    "use_vllm": "give the trainer engine=ServerEngine(ServerProcess(['vllm', 'serve'])) (docs/grpo.md)",
+    "beta": "write kl_weight",
+    "epsilon": "write clip_low",
+    "epsilon_high": "write clip_high",
+}
+"""Options of TRL's trainers, and what takes their place."""
 
 
 @dataclass
@@ -79,17 +81,19 @@ class RolloutArguments(RunArguments):
         default=0, metadata={"help": "How often groups without spread are replaced by other prompts' groups; 0: never."}
     )
 
+    def __new__(cls, *args: Any, **given: Any) -> Self:
+        """Raises `ValueError` for an option of TRL's that has another place here."""
+        for name in given.keys() - {item.name for item in fields(cls)}:
+            if remedy := OF_TRL.get("use_vllm" if name.startswith("vllm_") else name):
+                raise ValueError(f"{name}={given[name]!r} is an option of TRL's, unknown here; {remedy}")
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.remove_unused_columns = False  # batches are rows of a data set
-        for name in COUNTS:
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be a whole number, 1 or greater")
-        if not isinstance(self.num_generations, int) or self.num_generations < self._smallest_group:
-            raise ValueError(
-                f"num_generations is {self.num_generations}; a group to compare within needs {self._smallest_group} or "
-                "more"
-            )
+        for name in ("num_iterations", "max_completion_length", "per_device_eval_batch_size"):
+            check_count(name, getattr(self, name))
+        check_count("num_generations", self.num_generations, ": a group to compare within", least=self._smallest_group)
         if self.completions_per_rollout % self.num_generations:
             raise ValueError(
                 f"a process's roll-out has {self.completions_per_rollout} completions (per_device_train_batch_size × "
@@ -97,8 +101,7 @@ class RolloutArguments(RunArguments):
                 "change one of them"
             )
         check_positive("temperature", self.temperature)
-        if not 0 <= self.kl_weight < math.inf:
-            raise ValueError(f"kl_weight is {self.kl_weight}; it must be 0 or greater, and finite")
+        check_rate("kl_weight", self.kl_weight)
         if math.isinf(self.temperature):
             raise ValueError("temperature is infinite, so that no model would be asked; choose a finite one")
         if not all(map(math.isfinite, self.reward_weights or [])):
@@ -107,10 +110,7 @@ class RolloutArguments(RunArguments):
         self._check_reference("kl_estimator")
         check_choice("adapter_reference", self.adapter_reference, AdapterReference)
         self._check_reference("adapter_reference")
-        if not isinstance(self.dynamic_sampling_attempts, int) or self.dynamic_sampling_attempts < 0:
-            raise ValueError(
-                f"dynamic_sampling_attempts is {self.dynamic_sampling_attempts}; it must be a whole number, at least 0"
-            )
+        check_count("dynamic_sampling_attempts", self.dynamic_sampling_attempts, least=0)
         self._refuse()
 
     def _check_reference(self, name: str) -> None:

@@ -52,6 +52,13 @@ def sample_completions(
     """
     encoded = encode_rows(rows, causal, tokenizer, num_generations, params, chat_template_kwargs)
     engine.load_weights(causal)
+    return completed(encoded, engine, params)
+
+
+def completed(
+    encoded: Sequence[tuple[Mapping[str, Any], list[int]]], engine: GenerationEngine, params: SamplingParams
+) -> list[Sample]:
+    """What an engine that has its weights samples for encoded rows; errors as in `as_samples`."""
     return as_samples(encoded, engine.generate([ids for _, ids in encoded], params), params)
 
 

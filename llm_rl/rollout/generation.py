@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, SuppressTokensLogitsProcessor
 
 from llm_rl.core import selective_log_softmax
+from llm_rl.core._checks import check_count
 from llm_rl.rollout.data import pad
 from llm_rl.rollout.pictures import Pictures
 from llm_rl.rollout.shared_prompts import prompt_cache, shares_prompts
@@ -97,8 +98,8 @@ class TransformersEngine:
         generator: torch.Generator | None = None,
     ) -> None:
         self.generator = generator
-        if batch_size is not None and batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size!r}; it must be 1 or greater, or None for all at once")
+        if batch_size is not None:
+            check_count("batch_size", batch_size, ", or None for all at once")
         self.batch_size, self.share_prompts = batch_size, share_prompts
         self._model: Any = None
         self._shares = False

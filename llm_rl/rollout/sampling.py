@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from llm_rl.core._checks import check_count
 from llm_rl.rollout.completions import sample_completions, sampling_params
 from llm_rl.rollout.data import Sample, decode_completion
 from llm_rl.rollout.generation import GenerationEngine, TransformersEngine
@@ -73,8 +74,7 @@ def sample_and_score(
     rows = as_rows(rows)
     if not len(rows):
         raise ValueError("rows is empty; give at least one row with a 'prompt'")
-    if num_generations < 1:
-        raise ValueError(f"num_generations is {num_generations}; it must be 1 or greater")
+    check_count("num_generations", num_generations)
     model, tokenizer = load_policy(model, processing_class)
     refuse_pictures(tokenizer, *blind_engine(engine))
     causal, rewards = causal_model(model), RewardFunctions(reward_funcs, reward_weights, leave_out=True)

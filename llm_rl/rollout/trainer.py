@@ -18,8 +18,8 @@ from llm_rl.rollout.arguments import RolloutArguments
 from llm_rl.rollout.clamps import warn_of_clamps
 from llm_rl.rollout.completion_log import CompletionLog, completion_records
 from llm_rl.rollout.completions import (
-    as_samples,
     check_all_rows,
+    completed,
     encode_rows,
     prompt_ids,
     record_lengths,
@@ -39,7 +39,6 @@ from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
 from llm_rl.training.passes import Shards
 from llm_rl.training.symptoms import Symptom
-from llm_rl.training.unsupported import refuse_without_float64
 
 
 class RolloutTrainer(BufferedTrainer):
@@ -76,7 +75,6 @@ class RolloutTrainer(BufferedTrainer):
     """
 
     args: RolloutArguments
-    control: Any
     record_classes: tuple[type, ...] = (RolloutBatch, Pictures)
     harmless_arguments = frozenset({"share_prompts", "padding_free", "offload_optimizer", "offload_model"})
     leaves_out_unscored = False
@@ -100,7 +98,6 @@ class RolloutTrainer(BufferedTrainer):
         check_data_set("train_dataset", train_dataset)
         if eval_dataset is not None:
             check_data_set("eval_dataset", eval_dataset)
-        refuse_without_float64(args.device)
         refuse_idle_offloading(args, engine)
         model, processing_class = load_policy(model, processing_class)
         options = [name for name in ("share_prompts", "padding_free", "shard") if getattr(args, name)]
@@ -254,7 +251,7 @@ class RolloutTrainer(BufferedTrainer):
         names, causal = self.processing_class, causal_model(self.model)
         encoded = encode_rows(rows, causal, names, count, params, self._template_arguments)
         with self._sampling_engine() as engine:
-            return as_samples(encoded, engine.generate([ids for _, ids in encoded], params), params)
+            return completed(encoded, engine, params)
 
     @contextmanager
     def _sampling_engine(self) -> Iterator[GenerationEngine]:
@@ -421,11 +418,7 @@ class RolloutTrainer(BufferedTrainer):
                         self._record_evaluation(metrics, samples, self._compute_rewards_per_func(samples))
             finally:
                 self.sampling, self._reward_metrics = kept, self.metrics
-        metrics.reduce()
-        found = {f"{metric_key_prefix}_{name}": value for name, value in metrics.compute().items()}
-        super(BufferedTrainer, self).log(found)  # what training has recorded waits for its own line
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
-        return found
+        return self._log_evaluation(metrics, metric_key_prefix)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         """Not there: a roll-out has rewards, no outputs to collect.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Protocol
 
-from llm_rl.rollout.completions import as_samples
+from llm_rl.rollout.completions import completed
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.generation import GenerationEngine, SamplingParams
 
@@ -150,7 +150,7 @@ def play_turns(
         if not asked:
             return
         prompts = [(row, ids) for _, row, ids, _ in asked]
-        found = as_samples(prompts, engine.generate([ids for _, ids in prompts], params), params)
+        found = completed(prompts, engine, params)
         played, asked = asked, []
         for (index, row, _, earlier), sample in zip(played, found, strict=True):
             turn = replace(partner.cut(sample), earlier=earlier)

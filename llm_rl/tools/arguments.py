@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from llm_rl.core._checks import check_choice, check_positive
+from llm_rl.core._checks import check_choice, check_count, check_positive
 from llm_rl.rollout.arguments import RolloutArguments
 
 EpisodeAs = Literal["sample", "turns"]
@@ -35,8 +35,7 @@ class EpisodeArguments(RolloutArguments):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("max_turns", "max_result_tokens"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be a whole number, 1 or greater")
+            check_count(name, getattr(self, name))
         if self.episode_as is not None:
             check_choice("episode_as", self.episode_as, EpisodeAs)
             if self.max_turns == 1:

@@ -38,6 +38,8 @@ from llm_rl.tools.episodes import Episode, EpisodePartner, begin, new_episode, o
 from llm_rl.tools.template import ResultFrame, check_shows_tools
 from llm_rl.training.callbacks import append_json_line, write_json_lines
 from llm_rl.training.command_line import INTERRUPTED, fail, need_file, need_model, need_writable, parse, user_errors
+from llm_rl.training.errors import CheckpointError
+from llm_rl.training.run_folder import run_lock
 
 FAILED = 1
 WRITTEN, KEPT = "conversations.jsonl", "kept.jsonl"
@@ -113,6 +115,7 @@ def collect(
         ValueError: A task, a tool or the chat template is not fit, there are both tools and an environment or neither,
             nothing pays where `min_reward` is set, or the folder has conversations about other tasks.
         CollectError: Something failed while conversations were played.
+        CheckpointError: Another process plays into the folder.
     """
     if (tools is None) == (environment_factory is None):
         raise ValueError("give tools or an environment, one of the two, as what answers the model")
@@ -134,48 +137,48 @@ def collect(
 
     check_all_rows("tasks", tasks, encode, quiet=False)
     path = Path(options.output_dir) / WRITTEN
-    path.parent.mkdir(parents=True, exist_ok=True)
-    records = _written(path, tasks)
-    wanted = [(task, number) for task in range(len(tasks)) for number in range(options.per_task)]
-    left = sorted({*wanted} - {*map(_place, records)})
-    episodes: dict[int, Episode] = {}
+    with run_lock(path.parent):
+        records = _written(path, tasks)
+        wanted = [(task, number) for task in range(len(tasks)) for number in range(options.per_task)]
+        left = sorted({*wanted} - {*map(_place, records)})
+        episodes: dict[int, Episode] = {}
 
-    def begun() -> Iterator[tuple[Mapping[str, Any], list[int]]]:
-        for index, (task, _) in enumerate(left):
-            episodes[index] = new_episode(environment_factory)
-            row = begin(episodes[index], tasks[task], tokenizer)
-            yield row, encode(row)
+        def begun() -> Iterator[tuple[Mapping[str, Any], list[int]]]:
+            for index, (task, _) in enumerate(left):
+                episodes[index] = new_episode(environment_factory)
+                row = begin(episodes[index], tasks[task], tokenizer)
+                yield row, encode(row)
 
-    limits = options.max_result_tokens, options.tool_timeout
-    partner = EpisodePartner(episodes, toolbox, ResultFrame(tokenizer, {}), calls, tokenizer, *limits)
-    rewards = RewardFunctions(functions, leave_out=True) if functions else None
-    room = getattr(causal.config.get_text_config(), "max_position_embeddings", None)
-    engine = TransformersEngine() if engine is None else engine
-    torch.manual_seed(options.seed + len(records))  # other numbers than those that were drawn before
-    since = time.monotonic()
-    bar = tqdm(total=len(wanted), initial=len(wanted) - len(left), bar_format=BAR, desc="Conversations")
-    try:
-        if left:  # other filters alone need no engine
-            engine.load_weights(causal)
-        for index, sample in play_turns(begun(), partner, options.max_turns, engine, params, room, options.at_once):
-            task, number = left[index]
-            about = {"tools": toolbox.schemas, "row": dict(tasks[task])}
-            played = _record(replace(sample, episode=episodes.pop(index)), tokenizer, rewards)
-            record = {"task": task, "conversation": number, **played, **about}
-            append_json_line(path, record)
-            records.append(record)
-            bar.update()
-            bar.set_postfix_str(f"{60 * (bar.n - bar.initial) / (time.monotonic() - since):.0f} a minute", False)
-        kept = _kept(records, options)
-        write_json_lines(path.with_name(KEPT), kept)
-    except Exception as error:
-        raise CollectError(
-            f"{type(error).__name__}: {error}; {bar.n} of {len(wanted)} conversations are in {path}, and the same "
-            "command goes on from them"
-        ) from error
-    finally:
-        bar.close()
-    return kept
+        limits = options.max_result_tokens, options.tool_timeout
+        partner = EpisodePartner(episodes, toolbox, ResultFrame(tokenizer, {}), calls, tokenizer, *limits)
+        rewards = RewardFunctions(functions, leave_out=True) if functions else None
+        room = getattr(causal.config.get_text_config(), "max_position_embeddings", None)
+        engine = TransformersEngine() if engine is None else engine
+        torch.manual_seed(options.seed + len(records))  # other numbers than those that were drawn before
+        since = time.monotonic()
+        bar = tqdm(total=len(wanted), initial=len(wanted) - len(left), bar_format=BAR, desc="Conversations")
+        try:
+            if left:  # other filters alone need no engine
+                engine.load_weights(causal)
+            for index, sample in play_turns(begun(), partner, options.max_turns, engine, params, room, options.at_once):
+                task, number = left[index]
+                about = {"tools": toolbox.schemas, "row": dict(tasks[task])}
+                played = _record(replace(sample, episode=episodes.pop(index)), tokenizer, rewards)
+                record = {"task": task, "conversation": number, **played, **about}
+                append_json_line(path, record)
+                records.append(record)
+                bar.update()
+                bar.set_postfix_str(f"{60 * (bar.n - bar.initial) / (time.monotonic() - since):.0f} a minute", False)
+            kept = _kept(records, options)
+            write_json_lines(path.with_name(KEPT), kept)
+        except Exception as error:
+            raise CollectError(
+                f"{type(error).__name__}: {error}; {bar.n} of {len(wanted)} conversations are in {path}, and the same "
+                "command goes on from them"
+            ) from error
+        finally:
+            bar.close()
+        return kept
 
 
 def _record(sample: Sample, tokenizer: Any, rewards: RewardFunctions | None) -> dict[str, Any]:
@@ -257,7 +260,7 @@ def main() -> None:
             rewards = [_named(text) for text in command.rewards]
             tasks = read_lines(command.tasks, json.loads, 'one task a line, as {"prompt": [{"role": "user", …}]}')
             model, tokenizer, engine = _loaded(command)
-        with user_errors(ValueError, OSError):
+        with user_errors(ValueError, OSError, CheckpointError):
             kept = collect(model, tasks, options, tokenizer, reward_funcs=rewards, engine=engine, **given)
     except CollectError as error:
         fail(str(error), FAILED)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from llm_rl.core._checks import check_mask, check_positive
-from llm_rl.rollout.completions import as_samples, sampling_params
+from llm_rl.rollout.completions import completed, sampling_params
 from llm_rl.rollout.data import RolloutBatch, Sample, check_row, encode_prompt
 from llm_rl.rollout.generation import GenerationEngine, TransformersEngine
 from llm_rl.rollout.scoring import PolicyScorer, causal_model
@@ -234,8 +234,7 @@ class _Labeller:
         encoded: list[Any] = [({}, prompt + ids[: place.token] + start) for place in repeated]
         if not encoded:
             return
-        found = self._engine.generate([context for _, context in encoded], self._params)
-        for place, sample in zip(repeated, as_samples(encoded, found, self._params), strict=True):
+        for place, sample in zip(repeated, completed(encoded, self._engine, self._params), strict=True):
             self.counts["sampled"] += 1
             text = self._tokenizer.decode(
                 sample.completion_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False

@@ -18,6 +18,7 @@ from llm_rl.training.processes import check_processes, mean_over_processes
 from llm_rl.training.sampler import RepeatedBatchSampler
 from llm_rl.training.sharding import is_dealt
 from llm_rl.training.symptoms import Symptom, SymptomWarnings
+from llm_rl.training.unsupported import refuse_without_float64
 
 LAUNCHED = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
 DEALT = {"processes", "loss", "total_loss", "last_logged_step", "seconds", "metrics", "step", "buffered_inputs"}
@@ -45,11 +46,12 @@ class BufferedTrainer(ExactTrainer):
         metrics: What has been recorded since the last log line, which the next one tells.
 
     Raises:
-        ValueError: A way of distribution is asked for that is not supported.
+        ValueError: A way of distribution is asked for that is not supported, or the device has no float64.
         RuntimeError: The number of processes is not the launcher's or not `args.expected_processes`.
     """
 
     args: Any
+    control: Any
     buffer_arguments = frozenset(
         {
             "per_device_train_batch_size",
@@ -61,6 +63,7 @@ class BufferedTrainer(ExactTrainer):
     )
 
     def __init__(self, model: nn.Module, args: Any, train_dataset: Any, **kwargs: Any) -> None:
+        refuse_without_float64(args.device)
         check_processes(args.world_size, args.expected_processes)
         self._check_launch(args, kwargs.get("optimizers"))
         super().__init__(model=model, args=args, train_dataset=train_dataset, **kwargs)
@@ -277,6 +280,14 @@ class BufferedTrainer(ExactTrainer):
         super().log(line, *args, **kwargs)
         if self.is_world_process_zero():
             self._warnings.check(line)
+
+    def _log_evaluation(self, metrics: MetricAccumulator, prefix: str) -> dict[str, float]:
+        """Logs an evaluation's metrics, and tells callbacks; what training has recorded waits for its own line."""
+        metrics.reduce()
+        found = {f"{prefix}_{name}": value for name, value in metrics.compute().items()}
+        super().log(found)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
+        return found
 
     def floating_point_ops(self, inputs: Any) -> int:
         """0: the number of tokens is known only after the roll-out."""

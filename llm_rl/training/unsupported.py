@@ -5,9 +5,11 @@ from transformers import TrainingArguments
 
 
 def refuse_without_float64(device: torch.device) -> None:
-    """Raises `ValueError` for a device that lacks the precision in which draws and rewards are added up."""
+    """Raises `ValueError` for a device that lacks the precision in which draws, rewards and metrics are added up."""
     if device.type == "mps":
-        raise ValueError("float64, in which draws and rewards are added up, does not exist on mps; use the CPU")
+        raise ValueError(
+            "float64, in which draws, rewards and metrics are added up, does not exist on mps; use the CPU"
+        )
 
 
 def refuse_unsupported(args: TrainingArguments, where: str) -> None:

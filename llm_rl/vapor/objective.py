@@ -7,7 +7,6 @@ The preference term multiplies all completions of a prompt alike. At the first u
 advantages of a group sum to 0, so then its gradient is 0; `pref_loss_weight` adds a direct one.
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -25,7 +24,7 @@ from llm_rl.core import (
     masked_mean,
     pairwise_loss,
 )
-from llm_rl.core._checks import check_choice
+from llm_rl.core._checks import check_choice, check_rate
 from llm_rl.vapor.ratios import (
     ClipOn,
     PreferencePair,
@@ -71,8 +70,7 @@ class VaporConfig(ClipConfig):
 
     def __post_init__(self) -> None:
         for name in ("beta", "kl_weight", "pref_loss_weight"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be 0 or greater, and finite")
+            check_rate(name, getattr(self, name))
         ClipConfig.__post_init__(self)
         for name, choices in (("ratio_base", RatioBase), ("ratio_level", RatioLevel), ("clip_on", ClipOn)):
             check_choice(name, getattr(self, name), choices)

@@ -54,14 +54,9 @@ from sudoku_env.chat import chat_prompt
 SIDES = ("ours", "trl")
 TRAINERS = ("grpo", "ppo", "vapor")
 QWEN: dict[str, Any] = {
-    "hidden_size": 256,
-    "intermediate_size": 1408,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "tie_word_embeddings": True,
-    "initializer_range": 0.1,
-}
+    "hidden_size": 256, "intermediate_size": 1408, "num_hidden_layers": 6, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "tie_word_embeddings": True, "initializer_range": 0.1,
+}  # fmt: skip
 """Qwen2.5's blocks, with their biases and shared keys, in small, with weights so large that tokens differ."""
 ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 VLLM_PROGRAM = ["-m", "vllm.entrypoints.launchers.api_server.entry", "--model"]

@@ -27,17 +27,9 @@ from sudoku_env import build_prompt, generate, pre_fill
 
 WORDS = ("[pad]", "[end]", *"red green blue one two three sky sea sun moon".split())
 COMMON: dict[str, Any] = {
-    "learning_rate": 1e-3,
-    "lr_scheduler_type": "cosine",
-    "logging_steps": 1,
-    "save_strategy": "steps",
-    "save_steps": 1,
-    "report_to": "none",
-    "disable_tqdm": True,
-    "use_cpu": True,
-    "seed": 7,
-    "num_generations": 4,
-}
+    "learning_rate": 1e-3, "lr_scheduler_type": "cosine", "logging_steps": 1, "save_strategy": "steps", "save_steps": 1,
+    "report_to": "none", "disable_tqdm": True, "use_cpu": True, "seed": 7, "num_generations": 4,
+}  # fmt: skip
 
 
 def low_ids(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:

@@ -26,15 +26,7 @@ from numba import njit
 
 from llm_rl.training import need_file, need_reports, need_writable, parse, user_errors
 from scripts.benchmarks.work import Contender, report
-from sudoku_env import (
-    completable,
-    count_solutions,
-    definite_digits,
-    generate,
-    solve,
-    solve_batch,
-    to_string,
-)
+from sudoku_env import completable, count_solutions, definite_digits, generate, solve, solve_batch, to_string
 from sudoku_env.reading import read_boards
 
 

@@ -67,13 +67,7 @@ class Trace:
 
 
 def draw_traces(
-    automaton: Automaton,
-    count: int,
-    *,
-    length: int,
-    given: tuple[int, int],
-    seed: int,
-    exclude: Collection[Trace] = (),
+    automaton: Automaton, count: int, *, length: int, given: tuple[int, int], seed: int, exclude: Collection[Trace] = ()
 ) -> list[Trace]:
     """Different traces from random first states under random inputs.
 

@@ -31,6 +31,7 @@ from tokenizers import AddedToken
 from transformers import PreTrainedModel, PrinterCallback, Trainer
 
 from llm_rl import GRPOArguments, GRPOTrainer, RAROArguments, RAROTrainer, supervised_trainer
+from llm_rl.core._checks import check_count
 from llm_rl.raro import extract_answer
 from llm_rl.raro.prompts import REASONING_TAGS
 from llm_rl.raro.start import LABELS, TIE
@@ -75,8 +76,7 @@ class DigitsArguments(TrialArguments):
     def __post_init__(self) -> None:
         super().__post_init__()
         chosen_rates(RATES, self.rates)
-        if self.trials < 1:
-            raise ValueError(f"trials={self.trials} must be 1 or greater")
+        check_count("trials", self.trials)
         if len(self.stops) != 2 or not all(0 <= chance <= 1 for chance in self.stops):
             raise ValueError(f"stops={self.stops} must be two chances from 0 to 1, a wrong expression's first")
 
@@ -95,13 +95,9 @@ class Digits(LlamaTrial):
 
     INNER, POSITIONS = 2, 128
     ARMS: ClassVar[Mapping[str, str]] = {
-        "raro": "RARO",
-        "more": "SFT on the expert's answers",
-        "match": "GRPO, the expert's words as reward",
-        "grpo": "GRPO, true verifier",
-        "frozen": "RARO, critic frozen",
-        "critic": "RARO, policy frozen",
-    }
+        "raro": "RARO", "more": "SFT on the expert's answers", "match": "GRPO, the expert's words as reward",
+        "grpo": "GRPO, true verifier", "frozen": "RARO, critic frozen", "critic": "RARO, policy frozen",
+    }  # fmt: skip
     CHANGES: ClassVar[Mapping[str, Mapping[str, float]]] = {
         "raro": {},
         "frozen": {"lambda_crit": 0.0, "critic_warmup": 0.0},
@@ -177,26 +173,14 @@ class Digits(LlamaTrial):
         """What RARO trains and judges with."""
         args = self.args
         chosen: dict[str, Any] = {
-            "prompt_format": "text",
-            "policy_system": "",
-            "critic_system": "",
-            "policy_template": "{question}",
+            "prompt_format": "text", "policy_system": "", "critic_system": "", "policy_template": "{question}",
             "critic_template": "{question} first {answer_1} second {answer_2} expert",
-            "num_generations": args.num_generations,
-            "critic_generations": args.num_generations,
-            "critic_equal_pairs": False,
-            "lambda_pol": 0.5,
-            "lambda_crit": 0.5,
-            "critic_warmup": args.critic_warmup,
-            "max_completion_length": self.answer_length,
-            "max_critic_completion_length": self.critique_length,
-            "unparsable_reward": 0.0,
-            "overlength_reward": 0.0,
-            "loss_type": "dr_grpo",
-            "scale_rewards": "none",
-            "kl_weight": 0.0,
-            "per_device_eval_batch_size": 64,
-        }
+            "num_generations": args.num_generations, "critic_generations": args.num_generations,
+            "critic_equal_pairs": False, "lambda_pol": 0.5, "lambda_crit": 0.5, "critic_warmup": args.critic_warmup,
+            "max_completion_length": self.answer_length, "max_critic_completion_length": self.critique_length,
+            "unparsable_reward": 0.0, "overlength_reward": 0.0, "loss_type": "dr_grpo", "scale_rewards": "none",
+            "kl_weight": 0.0, "per_device_eval_batch_size": 64,
+        }  # fmt: skip
         return RAROArguments(**{**short_training(folder, args.completions, seed, rate), **chosen, **changes})
 
     def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:

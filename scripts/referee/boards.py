@@ -33,20 +33,10 @@ class BoardsArguments(RefereeArguments):
 
     POSITIONS: ClassVar[tuple[int, ...]] = (1, 2, 4, 6, 9)
     RATES: ClassVar[Mapping[str, float]] = {
-        "diffu_grpo": 3e-5,
-        "wd1": 3e-4,
-        "coupled_grpo": 3e-5,
-        "spg": 3e-5,
-        "espo": 1e-4,
-        "trace_rl": 3e-5,
-        "cj_grpo": 3e-4,
-        "just_grpo": 1e-3,
-        "upo": 1e-3,
-        "dispo": 1.5e-4,
-        "dispo_judged": 5e-5,
-        "policy_gradient": 3e-5,
+        "diffu_grpo": 3e-5, "wd1": 3e-4, "coupled_grpo": 3e-5, "spg": 3e-5, "espo": 1e-4, "trace_rl": 3e-5,
+        "cj_grpo": 3e-4, "just_grpo": 1e-3, "upo": 1e-3, "dispo": 1.5e-4, "dispo_judged": 5e-5, "policy_gradient": 3e-5,
         "judged": 1.5e-4,
-    }
+    }  # fmt: skip
 
     model: str = field(default="llada-sudoku6x6-converged", metadata={"help": "A shipped model, or its folder."})
     size: int = field(default=6, metadata={"help": "Size of the boards; the model must know its tokens."})

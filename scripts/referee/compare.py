@@ -28,7 +28,7 @@ from dllm_rl import (
     UnmaskTrainer,
     decode,
 )
-from llm_rl.core._checks import check_choice
+from llm_rl.core._checks import check_choice, check_count
 from scripts.referee.objectives.cj_grpo import CjGrpo
 from scripts.referee.objectives.copies import Objective
 from scripts.referee.objectives.coupled_grpo import CoupledGrpo
@@ -81,11 +81,7 @@ class RefereeArguments(TrialArguments):
     POSITIONS: ClassVar[tuple[int, ...]]
     RATES: ClassVar[Mapping[str, float]] = (
         dict.fromkeys(METHODS, 1e-4)
-        | {
-            "upo": 1e-3,
-            "policy_gradient": 1e-4,
-            "judged": 4.5e-4,
-        }
+        | {"upo": 1e-3, "policy_gradient": 1e-4, "judged": 4.5e-4}
         | dict.fromkeys(BRANCHED, 1.5e-4)
     )
 
@@ -110,8 +106,7 @@ class RefereeArguments(TrialArguments):
         if self.tokens_per_step not in self.POSITIONS:
             raise ValueError(f"tokens_per_step={self.tokens_per_step} is not judged; choose one of {self.POSITIONS}")
         for name, least in {"prompts": 1, "num_generations": 2, "num_iterations": 1, "num_mini_batches": 1}.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
+            check_count(name, getattr(self, name), least=least)
 
 
 def taught(model: PreTrainedModel, batch: UnmaskBatch, arguments: Mapping[str, Any]) -> PreTrainedModel:

@@ -24,7 +24,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, set_seed
 
 from dllm_rl import UnmaskBatch, UnmaskTask
-from llm_rl.core._checks import check_choice
+from llm_rl.core._checks import check_choice, check_count
 from scripts.referee.compare import Referee, RefereeArguments, Start, figures, run, taught
 from scripts.shared.signs import is_held_out
 from scripts.shared.tiny_llada import tiny_llada
@@ -173,13 +173,8 @@ class CountdownArguments(RefereeArguments):
 
     POSITIONS: ClassVar[tuple[int, ...]] = (1, 2, 3, 4, 7)
     RATES: ClassVar[Mapping[str, float]] = dict(RefereeArguments.RATES) | {
-        "coupled_grpo": 1e-5,
-        "spg": 1e-5,
-        "cj_grpo": 1e-5,
-        "just_grpo": 3e-5,
-        "upo": 1e-4,
-        "judged": 3e-4,
-    }
+        "coupled_grpo": 1e-5, "spg": 1e-5, "cj_grpo": 1e-5, "just_grpo": 3e-5, "upo": 1e-4, "judged": 3e-4,
+    }  # fmt: skip
 
     start: Start = field(
         default="rules", metadata={"help": "rules: taught right expressions; form: without heed to the target."}
@@ -199,8 +194,7 @@ class CountdownArguments(RefereeArguments):
         super().__post_init__()
         check_choice("start", self.start, Start)
         for name in ("start_steps", "width", "depth", "puzzles", "test_puzzles"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be 1 or more")
+            check_count(name, getattr(self, name))
 
 
 class Countdown(Referee):

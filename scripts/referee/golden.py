@@ -29,9 +29,7 @@ from scripts.referee.objectives.copies import Completions, trajectory_copies
 from scripts.referee.tiny import TinyModel
 
 PROMPT, MASK, SEED = 3, 5, 11
-TOKENS = torch.tensor(
-    [[0, 1, 2, 3, 0, 2, 1], [0, 1, 2, 1, 2, 4, 4], [3, 2, 0, 2, 2, 0, 3], [3, 2, 0, 1, 4, 4, 4]],
-)
+TOKENS = torch.tensor([[0, 1, 2, 3, 0, 2, 1], [0, 1, 2, 1, 2, 4, 4], [3, 2, 0, 2, 2, 0, 3], [3, 2, 0, 1, 4, 4, 4]])
 COUNTED = torch.tensor([4, 3, 4, 2])
 """So many tokens of each completion count: up to its first 4, which ends a text."""
 PASSES = torch.tensor([[2, 0, 3, 1], [0, 1, 1, 2], [0, 1, 2, 3], [2, 2, 1, 0]])
@@ -338,13 +336,9 @@ def order_cases(clones: Path) -> Iterator[tuple[str, str, Tensor, TinyModel]]:
     states = copies.inputs(completions(), MASK).unsqueeze(0)  # (1, B, M, L)
     chosen = copies.scored.long().argmax(-1)[None, :, :, None]
     everything = {
-        "inputs_extra_head": states,
-        "topk_and_mask": states,
-        "trajectory": chosen,
-        "trajectory_topk": chosen,
-        "trajectory_mask": copies.masked.unsqueeze(0),
-        "sel_indices": torch.arange(4),
-    }
+        "inputs_extra_head": states, "topk_and_mask": states, "trajectory": chosen, "trajectory_topk": chosen,
+        "trajectory_mask": copies.masked.unsqueeze(0), "sel_indices": torch.arange(4),
+    }  # fmt: skip
 
     def scores(tiny: TinyModel) -> Callable[..., Tensor]:
         return lambda given, mode: tiny(given["x"]).logits[..., 0]

@@ -45,12 +45,8 @@ class PublishedArguments(BoardsArguments):
 
     POSITIONS: ClassVar[tuple[int, ...]] = (1, 2, 4, 8)
     RATES: ClassVar[Mapping[str, float]] = dict.fromkeys(RefereeArguments.RATES, 1e-5) | {
-        "trace_rl": 3e-5,
-        "cj_grpo": 3e-5,
-        "just_grpo": 3e-5,
-        "upo": 3e-4,
-        "judged": 1e-4,
-    }
+        "trace_rl": 3e-5, "cj_grpo": 3e-5, "just_grpo": 3e-5, "upo": 3e-4, "judged": 1e-4,
+    }  # fmt: skip
 
     tests: list[str] = field(default_factory=list, metadata={"help": "CSV files of 4×4 puzzles and solutions."})
     size: int = field(default=SIZE, metadata={"help": "Size of the boards, 4."})

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from dllm_rl.decoding import STRATEGIES, Decode, Decoding, Strategy, decode
 from dllm_rl.policy import PolicyConfig, logits_at
 from dllm_rl.task import UnmaskBatch, UnmaskTask
-from llm_rl.core._checks import check_choice
+from llm_rl.core._checks import check_choice, check_count
 from llm_rl.core.monitors import record_monitors
 from llm_rl.training import RunArguments
 from llm_rl.training.buffered import BufferedTrainer
@@ -54,8 +54,7 @@ class ObjectiveArguments(RunArguments):
         check_choice("reward", self.reward, Reward)
         least_of = {"num_generations": 2, "num_iterations": 1, "tokens_per_step": 1, "max_tokens_per_pass": 1}
         for name, least in least_of.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
+            check_count(name, getattr(self, name), least=least)
         if self.gradient_accumulation_steps > 1:
             raise ValueError(
                 f"gradient_accumulation_steps={self.gradient_accumulation_steps} is not supported; raise "

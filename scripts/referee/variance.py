@@ -51,16 +51,9 @@ METHODS: dict[str, Objective] = {
 }
 
 PICTURED = {
-    "diffu-GRPO": "o",
-    "wd1": "x",
-    "coupled-GRPO": "s",
-    "SPG, mixed": "D",
-    "ESPO, 2 pairs": "^",
-    "TraceRL": "v",
-    "TraceRL, 2 passes as one": "<",
-    "CJ-GRPO": "+",
-    "JustGRPO": ">",
-}
+    "diffu-GRPO": "o", "wd1": "x", "coupled-GRPO": "s", "SPG, mixed": "D", "ESPO, 2 pairs": "^", "TraceRL": "v",
+    "TraceRL, 2 passes as one": "<", "CJ-GRPO": "+", "JustGRPO": ">",
+}  # fmt: skip
 """Methods in the picture, with their markers."""
 
 

@@ -47,25 +47,15 @@ class Further:
 
 FURTHER = (
     Further(
-        "4x4",
-        "4×4, 0 to 4 clues",
-        4,
-        (0, 4),
-        (1, 2, 4, 8, 12, 16),
-        {"num_mini_batches": 4, "max_steps": 1605},
+        "4x4", "4×4, 0 to 4 clues", 4, (0, 4), (1, 2, 4, 8, 12, 16), {"num_mini_batches": 4, "max_steps": 1605},
         START_4X4,
     ),
     Further(
-        "9x9",
-        "9×9, 0 to 20 clues",
-        9,
-        (0, 20),
-        (1, 2, 4, 8, 12, 16),
-        {"num_mini_batches": 18, "max_steps": 600},
+        "9x9", "9×9, 0 to 20 clues", 9, (0, 20), (1, 2, 4, 8, 12, 16), {"num_mini_batches": 18, "max_steps": 600},
         "data/start9x9",
     ),
     Further("longer", "6×6, four times the time", 6, (1, 8), (1, 2, 4, 6, 9), {"max_steps": 12840}),
-)
+)  # fmt: skip
 
 
 def command_of(outcomes: Outcomes, options: Mapping[str, object], name: str = "") -> str:

@@ -47,10 +47,7 @@ def build_small_tokenizer(size: int = 6, chunk: int = 3, answer_layout: str | No
     model = models.WordLevel({token: index for index, token in enumerate(vocabulary)}, unk_token=UNKNOWN)
     backend = Tokenizer(model)
     backend.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.WhitespaceSplit(),
-            pre_tokenizers.Split(Regex(f"[{symbols}]{{{chunk}}}"), behavior="isolated"),
-        ]
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(f"[{symbols}]{{{chunk}}}"), behavior="isolated")]
     )
     backend.decoder = decoders.WordPiece(prefix="##", cleanup=False)  # joins words by single spaces
     return PreTrainedTokenizerFast(

@@ -63,14 +63,9 @@ def taught_llama(
         **sizes: Passed on to `LlamaConfig`.
     """
     model = tiny_llama(
-        len(words),
-        seed,
-        **sizes,
-        initializer_range=0.02,
-        bos_token_id=None,
-        eos_token_id=words.eos_token_id,
+        len(words), seed, **sizes, initializer_range=0.02, bos_token_id=None, eos_token_id=words.eos_token_id,
         pad_token_id=words.pad_token_id,
-    )
+    )  # fmt: skip
     settings = short_training(folder, batch_size, seed, learning_rate) | {"max_steps": steps, "warmup_steps": 20}
     trainer = supervised_trainer(model, RunArguments(**settings), rows, words)
     trainer.remove_callback(PrinterCallback)

@@ -62,14 +62,9 @@ class EndlessPuzzles(Dataset[dict[str, Any]]):
             raise SudokuError(f"singles={singles} must lie in [0, 1]: it is a share of the puzzles")
         self.fill, self.task = fill, task
         self.identity = {
-            "size": size,
-            "clues": list(clues),
-            "rule": rule,
-            "seed": seed,
-            "singles": singles,
-            "originals": originals,
+            "size": size, "clues": list(clues), "rule": rule, "seed": seed, "singles": singles, "originals": originals,
             "images": images,
-        }
+        }  # fmt: skip
         self.size, self.clues, self.rule, self.seed, self.singles = size, clues, rule, seed, singles
         self.originals, self.images = originals, images
         self._window, self._boards = -1, np.empty((0, size * size), dtype=np.uint8)

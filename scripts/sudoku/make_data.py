@@ -28,13 +28,9 @@ from sudoku_env.chat import Form, question_rows
 from sudoku_env.puzzle_sets import TIERS, audit_sets, draw_by_split, write_package_sets, write_sets, write_text
 
 FOLDERS = {
-    "puzzles": "data/puzzles",
-    "package": "sudoku_env/data",
-    "prompts": "runs/prompts",
-    "chat": "runs/chat",
-    "questions": "runs/questions",
-    "word_problems": "runs/word_problems",
-}
+    "puzzles": "data/puzzles", "package": "sudoku_env/data", "prompts": "runs/prompts", "chat": "runs/chat",
+    "questions": "runs/questions", "word_problems": "runs/word_problems",
+}  # fmt: skip
 WORDING = {"prompts": "compact", "chat": "short"}
 
 

@@ -33,15 +33,9 @@ def write_model(
     """
     with TemporaryDirectory() as scratch:
         model = taught_llama(
-            rows,
-            tokenizer,
-            seed,
-            Path(scratch),
-            batch_size=16,
-            learning_rate=3e-3,
-            steps=steps,
+            rows, tokenizer, seed, Path(scratch), batch_size=16, learning_rate=3e-3, steps=steps,
             max_position_embeddings=length,
-        )
+        )  # fmt: skip
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return model

@@ -10,6 +10,7 @@ from dllm_rl.sudoku import Tail
 from dllm_rl.task import Learned
 from dllm_rl.terms.expected_reward import FForm
 from dllm_rl.terms.objective import Reduction
+from llm_rl.core._checks import check_count
 from llm_rl.training.arguments import refuse_idle
 from sudoku_dllm.trials.arguments import SOURCE, BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.rates import rates_help
@@ -84,10 +85,8 @@ class ScriptArguments(ComparisonArguments):
             raise ValueError(f"dtype={self.dtype!r} is unknown; use one of {', '.join(DTYPES)}")
         if self.prompt_template is not None and self.prompt_template not in TEMPLATES:
             raise ValueError(f"prompt_template={self.prompt_template!r} is unknown; use one of {', '.join(TEMPLATES)}")
-        least = {"max_puzzles": 0, "images": 1, "eval_puzzles": 0, "curve_points": 0}
-        for name, bound in least.items():
-            if getattr(self, name) < bound:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least {bound}")
+        for name, least in {"max_puzzles": 0, "images": 1, "eval_puzzles": 0, "curve_points": 0}.items():
+            check_count(name, getattr(self, name), least=least)
         without_curve = "without points of the curve; set curve_points"
         refuse_idle(
             self,

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from dllm_rl.terms.objective import Reduction
 from dllm_rl.training.arguments import RolloutOnError
+from llm_rl.core._checks import check_count
 from sudoku_dllm.trials.arguments import SOURCE, BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.rates import rates_help
 
@@ -79,8 +80,7 @@ class ScriptArguments(ComparisonArguments):
         if len(self.clues) != 2 or not 0 <= self.clues[0] <= self.clues[1] < cells:
             raise ValueError(f"clues={self.clues} must be two numbers from 0 to {cells - 1}, the fewest first")
         for name, least in {"boards": 1, "test_boards": 2, "draws": 1}.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
+            check_count(name, getattr(self, name), least=least)
 
 
 @dataclass

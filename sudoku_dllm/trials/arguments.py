@@ -10,6 +10,7 @@ import torch
 
 from dllm_rl.models.shipped import model_folder
 from dllm_rl.training.arguments import UnmaskArguments
+from llm_rl.core._checks import check_count
 from llm_rl.training.arguments import check_seed
 from llm_rl.training.budget import trapezoid
 from sudoku_dllm.trials.rates import chosen_rates
@@ -67,8 +68,7 @@ class ComparisonArguments:
                 raise ValueError(f"{name}={values} must name at least one, and none twice")
         if unknown := [arm for arm in self.arms if arm not in self.ALL_ARMS]:
             raise ValueError(f"arms={unknown} are unknown; use some of {', '.join(self.ALL_ARMS)}")
-        if min(self.eval_tokens) < 1:
-            raise ValueError(f"eval_tokens={self.eval_tokens} must be 1 or larger")
+        check_count("eval_tokens", min(self.eval_tokens))
         if self.train_seconds is not None and not 0 < self.train_seconds < math.inf:
             raise ValueError(f"train_seconds={self.train_seconds} must be positive and finite, or None for max_steps")
         chosen_rates(self.RATES, self.rates)
@@ -76,8 +76,7 @@ class ComparisonArguments:
             check_seed("seeds", seed)
         if self.jobs is not None and self.jobs < 0:
             raise ValueError(f"jobs={self.jobs} must be 0, which is this process, or larger")
-        if self.control_batch_size < 1:
-            raise ValueError(f"control_batch_size={self.control_batch_size} must be at least 1")
+        check_count("control_batch_size", self.control_batch_size)
         trapezoid(self.warmup_share, self.decay_share)
 
     def rate(self, arm: str) -> float:
@@ -104,8 +103,7 @@ class BudgetedArguments(UnmaskArguments):
         if self.use_cpu is None:  # asked here: at import, no fork of the process that imported could use the card
             self.use_cpu = not torch.cuda.is_available()
         super().__post_init__()
-        if self.max_steps < 1:
-            raise ValueError(f"max_steps={self.max_steps} must be at least 1")
+        check_count("max_steps", self.max_steps)
         if self.lr_scheduler_type != "constant" or self.warmup_steps:
             raise ValueError(
                 f"lr_scheduler_type={str(self.lr_scheduler_type)!r} and warmup_steps={self.warmup_steps}: the rate "

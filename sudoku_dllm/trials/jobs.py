@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -243,7 +244,8 @@ def summary(folder: Path) -> str:
 
 def _worker(setting: "Trial", job: Job, folder: Path, resume: bool, shares: Any) -> None:
     """A job in a process of its own, whose output goes to its log; it ends when the one that started it does."""
-    starter = multiprocessing.parent_process()
+    if starter := multiprocessing.parent_process():
+        Thread(target=_end_with, args=(starter,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with (folder / LOG).open("a", encoding="utf-8") as log:
         for stream in (sys.stdout, sys.stderr):
@@ -251,15 +253,16 @@ def _worker(setting: "Trial", job: Job, folder: Path, resume: bool, shares: Any)
     torch.set_num_threads(1)
     quiet_libraries()
 
-    def tell(place: int, share: float) -> None:
-        if starter is None or not starter.is_alive():
-            os._exit(1)
-        shares[place] = share
-
     setting.run(
         job,
         folder,
         resume=resume,
-        training=lambda share: tell(0, share),
-        judging=lambda share: tell(1, max(share, 1e-6)),
+        training=lambda share: shares.__setitem__(0, share),
+        judging=lambda share: shares.__setitem__(1, max(share, 1e-6)),
     )
+
+
+def _end_with(starter: Any) -> None:
+    """Ends this process, whatever it is at, when the one that started it has ended, by a signal too."""
+    starter.join()
+    os._exit(1)

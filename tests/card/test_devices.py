@@ -16,10 +16,9 @@ from accelerate.state import AcceleratorState
 
 from dllm_rl.decoding import Decoding, decode, evaluate
 from dllm_rl.sft import SftArguments
-from dllm_rl.training.arguments import UnmaskArguments
 from dllm_rl.training.trainer import UnmaskTrainer
 from dllm_rl.training.two_rates import TwoRateOptimizer
-from llm_rl.grpo.arguments import GRPOArguments
+from llm_rl.training.arguments import RunArguments
 from llm_rl.training.errors import CheckpointError
 from sudoku_dllm.__main__ import main
 from sudoku_dllm.machine import machine
@@ -27,7 +26,8 @@ from tests.card import report
 from tests.dllm_rl.helpers import tiny_training
 from tests.dllm_rl.helpers.tiny_training import arguments, puzzles, sft_trainer, sudoku_task, trainer, warm_model
 from tests.helpers.house import ROOT
-from tests.llm_rl.helpers import tiny_grpo
+from tests.helpers.refusals import refused
+from tests.llm_rl.helpers import tiny_dpo, tiny_grpo
 
 IMPORTS = """
 import importlib, pkgutil, torch
@@ -95,18 +95,15 @@ def test_what_cannot_be_exact_on_a_card_is_refused_at_the_start(tmp_path: Path) 
     two = TwoRateOptimizer(model.parameters(), torch.optim.SGD, (1e-3, 1e-4))  # type: ignore[arg-type]
     args = arguments(tmp_path, fp16=True, use_cpu=False)
     run = UnmaskTrainer(model, args, puzzles(4), sudoku_task(), optimizers=(two, None))
-    with pytest.raises(ValueError, match="TwoRateOptimizer is not supported with fp16"):
-        run.train()
+    refused("TwoRateOptimizer is not supported with fp16", lambda: run.train())
 
 
-@pytest.mark.parametrize("tiny", [tiny_training, tiny_grpo])
+@pytest.mark.parametrize("tiny", [tiny_training, tiny_grpo, tiny_dpo])
 def test_a_device_without_float64_is_refused_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Any
 ) -> None:
-    for kind in (UnmaskArguments, GRPOArguments):
-        monkeypatch.setattr(kind, "device", property(lambda self: torch.device("mps")))
-    with pytest.raises(ValueError, match=r"float64.* does not exist on mps; use the CPU"):
-        tiny.trainer(tmp_path)
+    monkeypatch.setattr(RunArguments, "device", property(lambda self: torch.device("mps")))
+    refused(r"float64.* does not exist on mps; use the CPU", lambda: tiny.trainer(tmp_path))
     model = SimpleNamespace(parameters=lambda: iter([SimpleNamespace(device=torch.device("mps"))]))
     with pytest.raises(ValueError, match=r"float64.* does not exist on mps"):
         sudoku_task().batch(puzzles(2)).beside(model)  # type: ignore[arg-type]
@@ -119,8 +116,7 @@ def test_supervised_training_refuses_two_cards_in_one_process_and_what_does_noth
         with pytest.raises(ValueError, match=rf"{next(iter(idle))}=.*; leave it out"):
             sft_trainer(tmp_path, **idle)
     monkeypatch.setattr(SftArguments, "n_gpu", property(lambda self: 2))
-    with pytest.raises(ValueError, match="one process sees 2 devices"):
-        sft_trainer(tmp_path)
+    refused("one process sees 2 devices", lambda: sft_trainer(tmp_path))
 
 
 def test_rows_of_logits_are_bounded_and_change_nothing() -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.card.pretence import pretended_card, waits
+from tests.helpers.refusals import refused
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("card")]
 
@@ -46,13 +47,11 @@ def stepped_with_state_elsewhere(card: Tensor) -> None:
 
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
 def test_devices_that_differ_are_refused(mistake: Callable[[Tensor], object]) -> None:
-    with pytest.raises(RuntimeError, match="device"):
-        mistake(on_card(3, 4))
+    refused("device", lambda: mistake(on_card(3, 4)), RuntimeError)
 
 
 def test_numpy_is_refused_until_the_tensor_is_brought_back() -> None:
-    with pytest.raises(TypeError, match="cuda:0"):
-        on_card(2).numpy()
+    refused("cuda:0", lambda: on_card(2).numpy(), TypeError)
     assert on_card(2).cpu().numpy().tolist() == [0, 1]
 
 

@@ -12,6 +12,7 @@ from dllm_rl.decoding import Decoding, decode, evaluate, rollout
 from dllm_rl.terms import ObjectiveConfig
 from dllm_rl.training.update import objective_pass
 from llm_rl.core import MetricAccumulator
+from llm_rl.core.mismatch import record_mismatch
 from tests.card.pretence import waits
 from tests.dllm_rl.helpers import tiny_training
 from tests.dllm_rl.helpers.tiny_training import puzzles, sudoku_task, warm_model
@@ -71,6 +72,14 @@ def trained(folder: Path, make: Callable[..., Any], **changes: Any) -> int:
     return found[-1]  # the first made the roll-out where there is one
 
 
+def compared(folder: Path) -> int:
+    """Where the engine's log-probabilities are compared with the trainer's."""
+    logps, mask = torch.randn(3, 4, device="cuda"), torch.ones(3, 4, dtype=torch.bool, device="cuda")
+    with waits() as counts:
+        record_mismatch(MetricAccumulator(), logps, logps, mask)
+    return counts.total()
+
+
 JUDGED = {"policy_weight": 0.0, "f_weight": 0.0, "judged_weight": 1.0}
 PATHS: dict[str, tuple[int, Callable[[Path], int]]] = {
     "a decision": (8, partial(decided, on_error="continue")),
@@ -85,6 +94,7 @@ PATHS: dict[str, tuple[int, Callable[[Path], int]]] = {
     "SftTrainer": (4, partial(trained, make=tiny_training.sft_trainer)),
     "GRPO": (5, partial(trained, make=tiny_grpo.trainer, num_iterations=3, kl_weight=0.1)),
     "PPO": (5, partial(trained, make=tiny_ppo.trainer)),
+    "a look at the engine's log-probabilities": (0, compared),
     "DPO": (5, partial(trained, make=tiny_dpo.trainer)),
     "DPO with the reference kept": (4, partial(trained, make=tiny_dpo.trainer, precompute_ref_log_probs=True)),
 }

@@ -25,17 +25,10 @@ TASK = sudoku_task(with_tail=True)
 
 def sft_trainer(folder, data, kind=TrainingArguments, **changes):
     chosen = {
-        "output_dir": str(folder),
-        "max_steps": 150,
-        "per_device_train_batch_size": 6,
-        "learning_rate": 1e-2,
-        "lr_scheduler_type": "cosine",
-        "logging_steps": 10,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "use_cpu": True,
-    }
+        "output_dir": str(folder), "max_steps": 150, "per_device_train_batch_size": 6, "learning_rate": 1e-2,
+        "lr_scheduler_type": "cosine", "logging_steps": 10, "save_strategy": "no", "report_to": "none",
+        "disable_tqdm": True, "use_cpu": True,
+    }  # fmt: skip
     return SftTrainer(model=new_model(), args=kind(**{**chosen, **changes}), train_dataset=data)
 
 

@@ -26,6 +26,7 @@ from scripts.shared.small_tokenizer import build_small_tokenizer
 from tests.dllm_rl.helpers.tiny_text import text_model, tokenizer
 from tests.dllm_rl.models.test_adapter_training import dream_model
 from tests.helpers import SHORT
+from tests.helpers.refusals import refused
 from tests.llm_rl.rollout.test_spans import byte_fallback, byte_level, unigram
 
 MASK, END, PAD = 4, 5, 6
@@ -160,13 +161,10 @@ def test_what_cannot_be_a_form_or_does_not_fit_is_refused_before_a_pass(monkeypa
         with pytest.raises(ValueError, match=re.escape(told)):
             guard = Pattern(names, **form)
             decode(text_model(), TextBatch.of(tokenizer(), ["a"], length, mask), Decoding("margin", guard=guard))
-    with pytest.raises(ValueError, match="is not that of its tokens"):
-        Pattern(build_small_tokenizer(), regex="1")
-    with pytest.raises(ValueError, match="no token that ends an answer"):
-        Pattern(tokenizer(eos_token=None), regex="1")
+    refused("is not that of its tokens", lambda: Pattern(build_small_tokenizer(), regex="1"))
+    refused("no token that ends an answer", lambda: Pattern(tokenizer(eos_token=None), regex="1"))
     monkeypatch.setitem(sys.modules, "outlines_core", None)
-    with pytest.raises(ImportError, match=r"pip install 'sudoku-dllm\[grammar\]'"):
-        Pattern(names, regex="a")
+    refused(r"pip install 'sudoku-dllm\[grammar\]'", lambda: Pattern(names, regex="a"), ImportError)
 
 
 def test_parts_of_a_schema_that_answers_are_not_held_to_are_named() -> None:
@@ -209,10 +207,8 @@ def test_prompts_of_unequal_length_get_the_answers_that_they_get_alone(kind: str
         assert together == [complete(model, names, [prompt], 24, how)[0] for prompt in prompts]
     assert all(map(is_record, together))
     nothing = Decoding("margin", guard=lambda problems, states, of: torch.zeros_like(of, dtype=torch.bool))
-    with pytest.raises(ValueError, match="brought prompt 0 to a dead end"):
-        complete(model, names, prompts, 12, nothing)
-    with pytest.raises(ValueError, match="give a list of prompts"):
-        complete(model, names, "a", 12, nothing)
+    refused("brought prompt 0 to a dead end", lambda: complete(model, names, prompts, 12, nothing))
+    refused("give a list of prompts", lambda: complete(model, names, "a", 12, nothing))
 
 
 def test_the_records_of_the_example_have_the_form_and_the_label_is_the_least(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,11 +87,7 @@ RUNS: dict[str, Callable[[Path], Any]] = {
         folder, policy_weight=0.0, f_form="log", ce_weight=1.0, ce_on="definite", gradient_accumulation_steps=2
     ),
     "unmask_several": lambda folder: _unmask(
-        folder,
-        tokens_per_step=2,
-        on_error="correct",
-        state_fraction=0.7,
-        ce_weight=0.5,
+        folder, tokens_per_step=2, on_error="correct", state_fraction=0.7, ce_weight=0.5
     ),
     "sft": _sft,
     "grpo": lambda folder: tiny_grpo.trainer(folder, _causal(), kl_weight=0.1, num_iterations=2, **STEPS),

@@ -25,17 +25,10 @@ SERVER = multiprocessing.get_context("forkserver")
 # Whatever a test starts in the server finds these imported; the server starts with the first one.
 SERVER.set_forkserver_preload(
     [
-        "dllm_rl.training.trainer",
-        "dllm_rl.sft",
-        "llm_rl.training.budget",
-        "llm_rl.grpo.trainer",
-        "llm_rl.vapor",
-        "llm_rl.raro",
-        "sudoku_env.chat.rows",
-        "peft",
-        "torch.utils.tensorboard",
+        "dllm_rl.training.trainer", "dllm_rl.sft", "llm_rl.training.budget", "llm_rl.grpo.trainer", "llm_rl.vapor",
+        "llm_rl.raro", "sudoku_env.chat.rows", "peft", "torch.utils.tensorboard",
     ]
-)
+)  # fmt: skip
 
 
 def _play(command: Sequence[str], environment: Mapping[str, str], folder: str, outputs: Sequence[str]) -> None:

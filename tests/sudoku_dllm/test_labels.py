@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import re
 import shutil
 import signal
@@ -38,13 +37,9 @@ from tests.scripts.helpers.page_data import page_data
 from tests.scripts.helpers.started import ROOT, lines, start
 
 TINY = {
-    "per_device_train_batch_size": 2,
-    "control_batch_size": 4,
-    "max_puzzles": 12,
-    "eval_puzzles": 6,
-    "save_steps": 2,
+    "per_device_train_batch_size": 2, "control_batch_size": 4, "max_puzzles": 12, "eval_puzzles": 6, "save_steps": 2,
     "logging_steps": 1,
-}
+}  # fmt: skip
 SCRIPT = "train_sudoku.py" if FRESH else str(Path(__file__).with_name("forked_arms.py"))
 """What is started where arms need no interpreters of their own; Ctrl-C and kills are tested with those that have."""
 LABELS = ("--setting", "labels")
@@ -288,32 +283,6 @@ def test_a_run_that_had_ended_prints_its_table_again_and_takes_another_arm(
     assert "max_puzzles was 12 and is 11; give the same, or a new folder" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
-    options = {**TINY, "train_seconds": 500, "jobs": 1, "arms": "sft"}
-    process = start("train_sudoku.py", tmp_path / "run", fresh=True, setting="labels", **options)
-    folder = tmp_path / "run" / "sft" / "seed42"
-    until = time.monotonic() + 200
-    while not list(folder.glob("checkpoint-*")) and time.monotonic() < until:
-        time.sleep(0.5)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert list(folder.glob("checkpoint-*")) and children
-    until = time.monotonic() + 60
-    while any(_alive(int(child)) for child in children) and time.monotonic() < until:
-        time.sleep(0.5)
-    assert not any(_alive(int(child)) for child in children)
-
-
-def _alive(process: int) -> bool:
-    status = Path(f"/proc/{process}/stat")
-    try:
-        return status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def test_an_arm_that_fails_is_named_and_its_log_kept(tmp_path: Path) -> None:
     words = {**TINY, "train_seconds": 1, "jobs": 1, "arms": "sft", "rates": "sft=1e9"}
     process = start(SCRIPT, tmp_path / "run", setting="labels", **words)
@@ -365,7 +334,7 @@ def test_ctrl_c_ends_with_the_command_that_goes_on(tmp_path: Path) -> None:
         (["--warmup_steps", "10"], "set warmup_share and decay_share"),
         (["--seeds", "1", "1"], "seeds=[1, 1] must name at least one, and none twice"),
         (["--strategies", "best"], "'best' is unknown"),
-        (["--eval_tokens", "0"], "eval_tokens=[0] must be 1 or larger"),
+        (["--eval_tokens", "0"], "eval_tokens=0 must be at least 1"),
         (["--train_seconds", "0"], "train_seconds=0.0 must be positive and finite"),
         (["--train_seconds", "nan"], "train_seconds=nan must be positive and finite"),
         (["--max_steps", "0"], "max_steps=0 must be at least 1"),

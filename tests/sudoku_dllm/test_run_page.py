@@ -117,13 +117,8 @@ def test_the_page_is_as_wide_as_the_screen_and_shows_its_labels_whole(tmp_path: 
 def test_a_browser_shows_all_of_it(tmp_path: Path) -> None:
     page = PAGE.write(tmp_path / "report.html")
     words = [
-        BROWSER,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={tmp_path}/profile",
-        "--dump-dom",
-    ]
+        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile", "--dump-dom",
+    ]  # fmt: skip
     dom = subprocess.run([*words, page.as_uri()], capture_output=True, text=True, check=True, timeout=120).stdout
     body = html.unescape(dom.split("<dl")[1])
     assert f"<h1>{html.escape(PAGE.title)}</h1>" in dom or PAGE.title in html.unescape(

@@ -6,14 +6,9 @@ from hypothesis import strategies as st
 from sudoku_env.board import SIZES, as_board, find_conflict
 from sudoku_env.errors import BoardError
 from sudoku_env.generator import generate
-from sudoku_env.logic import (
-    RULE_GROUPS,
-    RULES,
-    candidates,
-    definite_cells,
-    definite_digits,
-)
+from sudoku_env.logic import RULE_GROUPS, RULES, candidates, definite_cells, definite_digits
 from sudoku_env.solver import solve_batch
+from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers import ladder_reference
 from tests.sudoku_env.helpers import sudoku_reference as reference
 from tests.sudoku_env.helpers.ladder_examples import exchange
@@ -248,7 +243,5 @@ def test_definite_cells_of_a_batch_and_errors():
         assert (definite_cells(boards, group) == definite_cells(boards, rule)).all()
     assert definite_cells(np.zeros((16, 16), int), "fish").shape == (16, 16)
     assert (definite_cells(boards, "backbone") > 0).sum() == (boards == 0).sum()
-    with pytest.raises(BoardError, match="'guess'"):
-        definite_cells(boards, "guess")
-    with pytest.raises(BoardError, match="cells"):
-        definite_cells(np.zeros(10, int), "locked")
+    refused("'guess'", lambda: definite_cells(boards, "guess"), BoardError)
+    refused("cells", lambda: definite_cells(np.zeros(10, int), "locked"), BoardError)

@@ -9,6 +9,7 @@ from sudoku_env.errors import BoardError, PromptSetError
 from sudoku_env.generator import DEFAULT_CLUES
 from sudoku_env.puzzles import default_puzzles, read_prompts
 from sudoku_env.solver import solve_batch
+from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers import sudoku_reference as reference
 
 PROMPTS = ["Solve\n1..4..1..3..2...", 'Say "done", and\u2028solve\n4..1', "третий, 3"]
@@ -52,22 +53,18 @@ BAD = {
 def test_errors_name_file_and_line(tmp_path, name):
     content, message = BAD[name]
     (tmp_path / name).write_text(content, encoding="utf-8")
-    with pytest.raises(PromptSetError, match=message):
-        read_prompts(tmp_path / name)
+    refused(message, lambda: read_prompts(tmp_path / name), PromptSetError)
 
 
 def test_parquet_errors(tmp_path):
     pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
     path = tmp_path / "set.parquet"
     pd.DataFrame({"text": ["x"]}).to_parquet(path)
-    with pytest.raises(PromptSetError, match=r"set\.parquet: no column 'prompt' among \['text'\]"):
-        read_prompts(path)
+    refused(r"set\.parquet: no column 'prompt' among \['text'\]", lambda: read_prompts(path), PromptSetError)
     pd.DataFrame({"prompt": ["x", None]}).to_parquet(path)
-    with pytest.raises(PromptSetError, match=r"set\.parquet, row 2"):
-        read_prompts(path)
+    refused(r"set\.parquet, row 2", lambda: read_prompts(path), PromptSetError)
     path.write_bytes(b"no parquet here")
-    with pytest.raises(PromptSetError, match=r"set\.parquet: not parquet"):
-        read_prompts(path)
+    refused(r"set\.parquet: not parquet", lambda: read_prompts(path), PromptSetError)
 
 
 def test_puzzles_are_put_in_words(tmp_path):
@@ -76,8 +73,7 @@ def test_puzzles_are_put_in_words(tmp_path):
 
 
 def test_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv"):
-        read_prompts(tmp_path / "nowhere.csv")
+    refused(r"nowhere\.csv", lambda: read_prompts(tmp_path / "nowhere.csv"), FileNotFoundError)
 
 
 # puzzles with their solutions
@@ -105,5 +101,4 @@ def test_default_puzzles_are_read_only_and_shared():
         for array in (puzzles.boards, puzzles.solutions):
             with pytest.raises(ValueError, match="read-only"):
                 array[0, 0] = 1
-    with pytest.raises(BoardError, match="size 5"):
-        default_puzzles(5)
+    refused("size 5", lambda: default_puzzles(5), BoardError)

@@ -16,6 +16,7 @@ from sudoku_env.envs.vector_env import SudokuVectorEnv
 from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
 from sudoku_env.errors import PromptSetError
 from sudoku_env.puzzles import default_puzzles
+from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers.sources import fixed_pool
 
 BAD_NUMBERS = [math.nan, math.inf, -math.inf, "0.5", None, [0.5]]
@@ -43,8 +44,7 @@ def test_an_environment_takes_integers_of_its_shape_and_range_alone(name, action
     env = gymnasium.make(name, source=fixed_pool(4), disable_env_checker=True).unwrapped
     env.reset(seed=0)
     before = getattr(env, "state", None)
-    with pytest.raises(INVALID, match=message):
-        env.step(action)
+    refused(message, lambda: env.step(action), INVALID)
     assert name == BOARD or (env.state == before).all()
 
 
@@ -63,8 +63,7 @@ def test_vector_environments_take_integers_of_their_shape_alone(name, width, wro
         "bools": np.zeros(shape, dtype=bool),
         "nothing": None,
     }[wrong]
-    with pytest.raises(INVALID, match=r"expected integers of shape \(3,"):
-        envs.step(actions)
+    refused(r"expected integers of shape \(3,", lambda: envs.step(actions), INVALID)
 
 
 @pytest.mark.parametrize("action", [0.0, math.nan, None, [[0], [0, 1]], -1, 10**6])
@@ -151,5 +150,4 @@ def test_a_lambda_is_checked_where_a_roll_out_takes_it():
 def test_json_that_cannot_be_read_is_refused_with_file_and_line(tmp_path, line):
     path = tmp_path / "prompts.jsonl"
     path.write_text('{"prompt": "a"}\n' + line + "\n")
-    with pytest.raises(PromptSetError, match=r"prompts\.jsonl, line 2: not JSON"):
-        read_prompts(path)
+    refused(r"prompts\.jsonl, line 2: not JSON", lambda: read_prompts(path), PromptSetError)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from llm_rl.core import PolicyTensors, masked_sum
-from llm_rl.core._checks import check_mask
+from llm_rl.core._checks import check_count, check_mask
 from llm_rl.grpo.extensions.base import Extension
 from llm_rl.rollout.completions import prompt_ids
 from llm_rl.rollout.data import RolloutBatch, Sample, encode_answer
@@ -51,8 +51,7 @@ class Chord(Extension):
                 f"mu_valley is {self.mu_valley} and mu_peak {self.mu_peak}; they take 0 <= valley <= peak <= 1"
             )
         for name, least in (("mu_warmup_steps", 0), ("mu_decay_steps", 0), ("batch_size", 1)):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be a whole number, at least {least}")
+            check_count(name, getattr(self, name), least=least)
 
     def bind(self, trainer: RolloutTrainer) -> None:
         """Encode the answers; errors as in `ExpertAnswers`."""

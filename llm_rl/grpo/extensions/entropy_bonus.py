@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from llm_rl.core import PolicyTensors, masked_sum
+from llm_rl.core._checks import check_rate
 from llm_rl.grpo.extensions.base import Extension
 from llm_rl.rollout.data import RolloutBatch
 
@@ -38,8 +39,7 @@ class EntropyBonus(Extension):
 
     def __post_init__(self) -> None:
         for name in ("coef", "coef_delta", "coef_max"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or greater, and finite")
+            check_rate(name, getattr(self, name))
         if self.target is not None and not self.target >= 0:
             raise ValueError(f"target is {self.target}; an entropy in nats is 0 or greater")
         if self.target is None and (self.coef_delta, self.coef_max) != (0.005, 1.0):

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from llm_rl.core._checks import check_choice
 from llm_rl.raro import Pair, PolicyRows, Prompts, extract_answer, question_key
 from llm_rl.raro.arguments import CriticBatch
 from llm_rl.raro.prompts import REASONING_TAGS
@@ -104,8 +105,9 @@ def both_roles(rows: PolicyRows, split: str, seed: int, critic_batch: CriticBatc
             (`mixed.MixedBatchManager`).
 
     Raises:
-        ValueError: The prompts are text, which verl does not take, or a row is none of RARO's.
+        ValueError: The prompts are text, which verl does not take, a row is none of RARO's, or `critic_batch` neither.
     """
+    check_choice("critic_batch", critic_batch, CriticBatch)
     if rows.prompts.kind != "chat":
         raise ValueError(f"the prompts are of kind {rows.prompts.kind!r}; verl takes messages: choose 'chat'")
     result: list[dict[str, Any]] = []

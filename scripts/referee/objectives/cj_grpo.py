@@ -35,15 +35,10 @@ class CjGrpo(Surrogate):
         return trajectory_copies(completions, completions.steps)
 
     def loss(
-        self,
-        logprobs: Tensor,
-        copies: Copies,
-        advantages: Tensor,
-        old_logprobs: Tensor | None = None,
-        reference_logprobs: Tensor | None = None,
+        self, logprobs: Tensor, copies: Copies, advantages: Tensor, old: Tensor | None = None, ref: Tensor | None = None
     ) -> Tensor:
         """See `Objective.loss`."""
-        values = self.values(logprobs, old_logprobs, reference_logprobs, advantages.reshape(-1, 1, 1))
+        values = self.values(logprobs, old, ref, advantages.reshape(-1, 1, 1))
         return -masked_mean(values, copies.scored, (0, 2)).mean()
 
 

@@ -115,12 +115,7 @@ class Objective(Protocol):
         ...
 
     def loss(
-        self,
-        logprobs: Tensor,
-        copies: Copies,
-        advantages: Tensor,
-        old_logprobs: Tensor | None = None,
-        reference_logprobs: Tensor | None = None,
+        self, logprobs: Tensor, copies: Copies, advantages: Tensor, old: Tensor | None = None, ref: Tensor | None = None
     ) -> Tensor:
         """The loss, to be minimized.
 
@@ -128,8 +123,8 @@ class Objective(Protocol):
             logprobs: `(B, M, L)`, log p of the completions' tokens at each position of each copy.
             copies: Those that `copies` made.
             advantages: `(P, G)` with P · G = B, without gradient.
-            old_logprobs: `(B, M, L)`, those of the policy that sampled. None: `logprobs`, so that every ratio is 1.
-            reference_logprobs: `(B, M, L)`, those of the reference. None: no divergence from it.
+            old: `(B, M, L)`, those of the policy that sampled. None: `logprobs`, so that every ratio is 1.
+            ref: `(B, M, L)`, those of the reference. None: no divergence from it.
 
         Returns:
             Scalar of the type of `logprobs`, or float32 if that is wider.
@@ -178,17 +173,10 @@ class TokenSurrogate(Surrogate):
     reduction: Reduction = field(default="seq_mean_token_mean", metadata={"help": "Normalizer of the sum over tokens."})
 
     def loss(
-        self,
-        logprobs: Tensor,
-        copies: Copies,
-        advantages: Tensor,
-        old_logprobs: Tensor | None = None,
-        reference_logprobs: Tensor | None = None,
+        self, logprobs: Tensor, copies: Copies, advantages: Tensor, old: Tensor | None = None, ref: Tensor | None = None
     ) -> Tensor:
         """See `Objective.loss`."""
-        values = self.values(
-            logprobs, old_logprobs, reference_logprobs, advantages.reshape(-1, 1), copies.token_estimates
-        )
+        values = self.values(logprobs, old, ref, advantages.reshape(-1, 1), copies.token_estimates)
         return -aggregate(values, copies.counted, self.reduction)
 
 

@@ -78,21 +78,16 @@ class Espo(Surrogate):
         return torch.stack([masked, completions.completed & ~masked], dim=1), weights.unsqueeze(2)
 
     def loss(
-        self,
-        logprobs: Tensor,
-        copies: Copies,
-        advantages: Tensor,
-        old_logprobs: Tensor | None = None,
-        reference_logprobs: Tensor | None = None,
+        self, logprobs: Tensor, copies: Copies, advantages: Tensor, old: Tensor | None = None, ref: Tensor | None = None
     ) -> Tensor:
         """See `Objective.loss`; T is the number of tokens that count."""
         number = copies.counted.sum(1)
         new = copies.token_estimates(logprobs).sum(1)  # (B,)
-        old = new.detach() if old_logprobs is None else copies.token_estimates(old_logprobs).sum(1)
+        old = new.detach() if old is None else copies.token_estimates(old).sum(1)
         surrogate = clipped_surrogate(new / number, old / number, advantages.reshape(-1), self.clip_low, self.clip_high)
         values = surrogate.objective
-        if reference_logprobs is not None:
-            reference = copies.token_estimates(reference_logprobs).sum(1)
+        if ref is not None:
+            reference = copies.token_estimates(ref).sum(1)
             values = values - self.kl_weight * approx_kl(new, reference, estimator="k2") / number
         return -values.mean()
 

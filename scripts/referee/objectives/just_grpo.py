@@ -6,7 +6,7 @@
 It is exact for that sampler and takes T passes a completion.
 
 Published code: github.com/LeapLabTHU/JustGRPO, `grpo.py`. R is p over its own value and so always 1 (no
-`old_logprobs`): the clip never acts. The sum over completions is divided by the number of those with A ≠ 0
+`old`): the clip never acts. The sum over completions is divided by the number of those with A ≠ 0
 (`over_valid=True`), and all T tokens count, those behind the end too (`counted = completed`).
 """
 
@@ -22,7 +22,7 @@ from scripts.referee.objectives.copies import Completions, Copies, Surrogate, tr
 
 @dataclass(kw_only=True)
 class JustGrpo(Surrogate):
-    """The paper's objective; `over_valid=True`, without `old_logprobs`, is that of the code."""
+    """The paper's objective; `over_valid=True`, without `old`, is that of the code."""
 
     paper: ClassVar[str] = "2601.15165"
     drawn: ClassVar[bool] = False
@@ -37,15 +37,10 @@ class JustGrpo(Surrogate):
         return trajectory_copies(completions, completions.ranks)
 
     def loss(
-        self,
-        logprobs: Tensor,
-        copies: Copies,
-        advantages: Tensor,
-        old_logprobs: Tensor | None = None,
-        reference_logprobs: Tensor | None = None,
+        self, logprobs: Tensor, copies: Copies, advantages: Tensor, old: Tensor | None = None, ref: Tensor | None = None
     ) -> Tensor:
         """See `Objective.loss`."""
-        values = self.values(logprobs, old_logprobs, reference_logprobs, advantages.reshape(-1, 1, 1))
+        values = self.values(logprobs, old, ref, advantages.reshape(-1, 1, 1))
         rows = masked_sum(values, copies.scored, (1, 2)) / copies.counted.sum(1)
         return -rows.sum() / ((advantages != 0).sum() + 1e-5 if self.over_valid else len(rows))
 

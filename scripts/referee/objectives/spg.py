@@ -92,12 +92,7 @@ class Spg:
         return torch.cat(rounds)[: self.num_copies] % ((counted - 1) // length + 1)
 
     def loss(
-        self,
-        logprobs: Tensor,
-        copies: Copies,
-        advantages: Tensor,
-        old_logprobs: Tensor | None = None,
-        reference_logprobs: Tensor | None = None,
+        self, logprobs: Tensor, copies: Copies, advantages: Tensor, old: Tensor | None = None, ref: Tensor | None = None
     ) -> Tensor:
         """See `Objective.loss`; neither the policy that sampled nor a reference is asked."""
         flat, number = advantages.reshape(-1), copies.counted.sum(1)

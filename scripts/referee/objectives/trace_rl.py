@@ -7,7 +7,7 @@ row are made one. Which positions a pass takes has no part in R.
 
 Published code: github.com/Gen-Verse/dLLM-RL, `train/rl_llada.py`. It takes the mean over all states of a batch, so that
 a long trajectory weighs more, and its k3, summed over the tokens of a state, is from the policy that sampled
-(`reference_logprobs=old_logprobs`). Standard deviations are those of the population, without a floor.
+(`ref=old`). Standard deviations are those of the population, without a floor.
 """
 
 from dataclasses import dataclass, field
@@ -39,18 +39,13 @@ class TraceRl(Surrogate):
         return trajectory_copies(completions, completions.steps, self.shrink)
 
     def loss(
-        self,
-        logprobs: Tensor,
-        copies: Copies,
-        advantages: Tensor,
-        old_logprobs: Tensor | None = None,
-        reference_logprobs: Tensor | None = None,
+        self, logprobs: Tensor, copies: Copies, advantages: Tensor, old: Tensor | None = None, ref: Tensor | None = None
     ) -> Tensor:
         """See `Objective.loss`."""
-        values = self.values(logprobs, old_logprobs, None, advantages.reshape(-1, 1, 1))
+        values = self.values(logprobs, old, None, advantages.reshape(-1, 1, 1))
         states = masked_mean(values, copies.scored, -1)  # (B, M)
-        if reference_logprobs is not None:
-            divergence = approx_kl(logprobs, reference_logprobs)
+        if ref is not None:
+            divergence = approx_kl(logprobs, ref)
             states = states - self.kl_weight * masked_sum(divergence, copies.scored, -1)
         return -aggregate(states, copies.scored.any(-1), self.reduction)
 

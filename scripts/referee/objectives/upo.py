@@ -38,26 +38,21 @@ class Upo(Surrogate):
         return trajectory_copies(completions, completions.steps)
 
     def loss(
-        self,
-        logprobs: Tensor,
-        copies: Copies,
-        advantages: Tensor,
-        old_logprobs: Tensor | None = None,
-        reference_logprobs: Tensor | None = None,
+        self, logprobs: Tensor, copies: Copies, advantages: Tensor, old: Tensor | None = None, ref: Tensor | None = None
     ) -> Tensor:
         """See `Objective.loss`; log-probabilities are those of positions."""
         new = masked_sum(logprobs, copies.scored, -1)  # (B, M)
-        old = new.detach() if old_logprobs is None else masked_sum(old_logprobs, copies.scored, -1)
+        old = new.detach() if old is None else masked_sum(old, copies.scored, -1)
         values = clipped_surrogate(
             new, old, advantages.reshape(-1, 1), self.clip_low, self.clip_high, max_log_ratio=10.0
         ).objective.sum(1)
-        if reference_logprobs is not None:
+        if ref is not None:
             total, before = new.sum(1), old.sum(1)
             if self.kept_as is not None:
                 before = before.to(self.kept_as).exp().log()
             order = total.detach()
             ratio = (order - before).exp().clamp(0.5, 2.0)
-            reference = masked_sum(reference_logprobs, copies.scored, -1).sum(1)
+            reference = masked_sum(ref, copies.scored, -1).sum(1)
             values = values - self.kl_weight * ratio * (1 + order - reference) * total
         return -values.mean()
 

@@ -37,12 +37,7 @@ class Wd1:
         return whole_copy(completions, self.prompt_rate, generator)
 
     def loss(
-        self,
-        logprobs: Tensor,
-        copies: Copies,
-        advantages: Tensor,
-        old_logprobs: Tensor | None = None,
-        reference_logprobs: Tensor | None = None,
+        self, logprobs: Tensor, copies: Copies, advantages: Tensor, old: Tensor | None = None, ref: Tensor | None = None
     ) -> Tensor:
         """See `Objective.loss`; neither the policy that sampled nor a reference is asked."""
         scaled = self.sharpness * (advantages.reshape(1, -1) if self.over_batch else advantages)

@@ -22,20 +22,12 @@ def test_summary_by_hand() -> None:
     summary = FIRST.summary()
     assert summary == pytest.approx(
         {
-            "solved": 0.75,
-            "solved_ci95": 1.959964 * 0.5 / 2,
-            "cells": 30 / 36,
-            "steps_before_error": 7.5,
-            "cells_before_error": 7.0,
-            "greedy_definite": 16 / 20,
-            "chosen_definite": 21 / 30,
-            "forward_passes": 8.0,
-            "checks": 0.0,
-            "rejected": 0.0,
-            "dead_ends": 0.0,
+            "solved": 0.75, "solved_ci95": 1.959964 * 0.5 / 2, "cells": 30 / 36, "steps_before_error": 7.5,
+            "cells_before_error": 7.0, "greedy_definite": 16 / 20, "chosen_definite": 21 / 30, "forward_passes": 8.0,
+            "checks": 0.0, "rejected": 0.0, "dead_ends": 0.0,
         },
         rel=1e-6,
-    )
+    )  # fmt: skip
     assert all(type(value) is float for value in summary.values())
 
 

@@ -9,14 +9,9 @@ def evaluation(solved: list[int], steps: list[int], definite: list[int], judged:
     """An evaluation with these columns; the others follow from the number of problems."""
     size = len(solved)
     each = {
-        "right": 7.5,
-        "blanks": 9,
-        "cells_before_error": 7,
-        "forward_passes": 8,
-        "checks": 0,
-        "rejected": 0,
+        "right": 7.5, "blanks": 9, "cells_before_error": 7, "forward_passes": 8, "checks": 0, "rejected": 0,
         "dead_end": 0,
-    }
+    }  # fmt: skip
     columns = {name: np.full(size, value) for name, value in each.items()}
     return Evaluation(
         solved=np.array(solved, dtype=bool),

@@ -11,19 +11,10 @@ from llm_rl.training.callbacks import MetricsWriter
 from tests.dllm_rl.helpers.tiny_training import new_model, trainer
 
 SETTINGS = {
-    "max_steps": 8,
-    "count": 8,
-    "num_iterations": 3,
-    "gradient_accumulation_steps": 2,
-    "rl_learning_rate": 2e-3,
-    "sft_learning_rate": 5e-4,
-    "position_temperature_end": 0.5,
-    "lr_scheduler_type": "cosine",
-    "logging_steps": 5,
-    "save_strategy": "steps",
-    "save_steps": 1,
-    "save_total_limit": 2,
-}
+    "max_steps": 8, "count": 8, "num_iterations": 3, "gradient_accumulation_steps": 2, "rl_learning_rate": 2e-3,
+    "sft_learning_rate": 5e-4, "position_temperature_end": 0.5, "lr_scheduler_type": "cosine", "logging_steps": 5,
+    "save_strategy": "steps", "save_steps": 1, "save_total_limit": 2,
+}  # fmt: skip
 """Checkpoints lie between updates on a roll-out, between log lines and between epochs."""
 
 

@@ -77,17 +77,11 @@ def published_weights(config: dict[str, Any]) -> dict[str, Tensor]:
         shapes |= {
             f"blocks.{block}.{name}": shape
             for name, shape in {
-                "attn_norm": (width,),
-                "ff_norm": (width,),
-                "q_proj": (width, width),
-                "k_proj": (kv_width, width),
-                "v_proj": (kv_width, width),
-                "attn_out": (width, width),
-                "ff_proj": (mlp, width),
-                "up_proj": (mlp, width),
-                "ff_out": (width, mlp),
+                "attn_norm": (width,), "ff_norm": (width,), "q_proj": (width, width), "k_proj": (kv_width, width),
+                "v_proj": (kv_width, width), "attn_out": (width, width), "ff_proj": (mlp, width),
+                "up_proj": (mlp, width), "ff_out": (width, mlp),
             }.items()
-        }
+        }  # fmt: skip
     shapes |= {"ln_f": (width,), "ff_out": (rows, width)}
     generator = torch.Generator().manual_seed(0)
     return {
@@ -131,13 +125,9 @@ def write_tokenizer(folder: Path, size: int) -> PreTrainedTokenizerFast:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.json").write_text(text)
     options = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": small.bos_token,
-        "eos_token": small.eos_token,
-        "pad_token": small.eos_token,
-        "chat_template": small.chat_template,
-        "clean_up_tokenization_spaces": False,
-    }
+        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": small.bos_token, "eos_token": small.eos_token,
+        "pad_token": small.eos_token, "chat_template": small.chat_template, "clean_up_tokenization_spaces": False,
+    }  # fmt: skip
     (folder / "tokenizer_config.json").write_text(json.dumps(options))
     return small
 
@@ -146,14 +136,9 @@ def write_sudoku_checkpoint(folder: Path, size: int = 6) -> None:
     """A published folder with a tokenizer that knows Sudoku."""
     small = write_tokenizer(folder, size)
     write_published(
-        folder,
-        vocab_size=len(small),
-        embedding_size=len(small) + 3,
-        mask_token_id=small.mask_token_id,
-        eos_token_id=small.eos_token_id,
-        pad_token_id=small.pad_token_id,
-        max_sequence_length=256,
-    )
+        folder, vocab_size=len(small), embedding_size=len(small) + 3, mask_token_id=small.mask_token_id,
+        eos_token_id=small.eos_token_id, pad_token_id=small.pad_token_id, max_sequence_length=256,
+    )  # fmt: skip
 
 
 def llama_of(config: dict[str, Any], weights: dict[str, Tensor]) -> LlamaForCausalLM:
@@ -173,16 +158,10 @@ def llama_of(config: dict[str, Any], weights: dict[str, Tensor]) -> LlamaForCaus
         )
     )
     in_block = {
-        "attn_norm": "input_layernorm",
-        "ff_norm": "post_attention_layernorm",
-        "q_proj": "self_attn.q_proj",
-        "k_proj": "self_attn.k_proj",
-        "v_proj": "self_attn.v_proj",
-        "attn_out": "self_attn.o_proj",
-        "ff_proj": "mlp.gate_proj",
-        "up_proj": "mlp.up_proj",
-        "ff_out": "mlp.down_proj",
-    }
+        "attn_norm": "input_layernorm", "ff_norm": "post_attention_layernorm", "q_proj": "self_attn.q_proj",
+        "k_proj": "self_attn.k_proj", "v_proj": "self_attn.v_proj", "attn_out": "self_attn.o_proj",
+        "ff_proj": "mlp.gate_proj", "up_proj": "mlp.up_proj", "ff_out": "mlp.down_proj",
+    }  # fmt: skip
     outside = {"wte": "model.embed_tokens", "ln_f": "model.norm", "ff_out": "lm_head"}
     renamed = {}
     for name, weight in weights.items():

@@ -51,16 +51,10 @@ class SumTask:
         answers = (prompts.sum(1, keepdim=True) + torch.arange(LENGTH)) % 10
         judged = (torch.arange(LENGTH) < LENGTH - 1).expand(len(prompts), LENGTH).clone()
         return SumBatch(
-            prompt_ids=prompts,
-            prompt_mask=None,
-            responses=torch.full_like(answers, MASK),
-            answers=answers,
-            judged=judged,
-            scored=~judged & (answers[:, :1] % 2 == 0),
-            mask_id=MASK,
-            weight=torch.ones(len(prompts)),
+            prompt_ids=prompts, prompt_mask=None, responses=torch.full_like(answers, MASK), answers=answers,
+            judged=judged, scored=~judged & (answers[:, :1] % 2 == 0), mask_id=MASK, weight=torch.ones(len(prompts)),
             name=self.name,
-        )
+        )  # fmt: skip
 
 
 def sum_model() -> LladaForMaskedLM:

@@ -77,13 +77,9 @@ def warm_model() -> LladaForMaskedLM:
 
 def arguments(folder: Path, **changes: Any) -> UnmaskArguments:
     chosen: dict[str, Any] = {
-        "output_dir": str(folder),
-        "max_steps": 1,
-        "per_device_train_batch_size": 2,
-        "num_generations": 4,
-        "position_temperature": 1.0,
-        **SHORT,
-    }
+        "output_dir": str(folder), "max_steps": 1, "per_device_train_batch_size": 2, "num_generations": 4,
+        "position_temperature": 1.0, **SHORT,
+    }  # fmt: skip
     return UnmaskArguments(**{**chosen, **changes})
 
 

@@ -13,6 +13,7 @@ from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.training.update import objective_pass
+from tests.helpers.refusals import refused
 
 
 class Plain(nn.Module):
@@ -94,12 +95,10 @@ IDS, MARKED = torch.tensor([[5, 2, 7]]), torch.tensor([[False, True, True]])
     ],
 )
 def test_outputs_that_do_not_fit_are_refused(output: Any, error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=words):
-        LogitsAdapter(Fixed(output))(IDS, None, MARKED)
+    refused(words, lambda: LogitsAdapter(Fixed(output))(IDS, None, MARKED), error)
 
 
 def test_shifted_logits_say_nothing_about_the_first_token() -> None:
     adapter = LogitsAdapter(Fixed(torch.arange(24.0).reshape(1, 3, 8)), shifted=True)
     assert adapter(IDS, None, MARKED).logits[:, 0].tolist() == [0.0, 8.0]
-    with pytest.raises(ValueError, match="first token; put a prompt"):
-        adapter(IDS, None, ~MARKED)
+    refused("first token; put a prompt", lambda: adapter(IDS, None, ~MARKED))

@@ -34,17 +34,10 @@ def bert_model(seed: int = 0) -> BertForMaskedLM:
     """An encoder with learned positions and a head that is tied to the embedding."""
     torch.manual_seed(seed)
     config = BertConfig(
-        vocab_size=len(tokenizer()),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        initializer_range=0.2,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
+        vocab_size=len(tokenizer()), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+        max_position_embeddings=64, initializer_range=0.2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
         pad_token_id=tokenizer().pad_token_id,
-    )
+    )  # fmt: skip
     config.mask_token_id = tokenizer().mask_token_id
     return BertForMaskedLM(config)
 
@@ -54,17 +47,10 @@ def dream_model(seed: int = 0, names: Any = None) -> Qwen2ForCausalLM:
     torch.manual_seed(seed)
     names = names or tokenizer()
     config = Qwen2Config(
-        vocab_size=len(names),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        initializer_range=0.2,
-        tie_word_embeddings=False,
+        vocab_size=len(names), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+        intermediate_size=64, max_position_embeddings=64, initializer_range=0.2, tie_word_embeddings=False,
         is_causal=False,
-    )
+    )  # fmt: skip
     config.mask_token_id = names.mask_token_id
     model = Qwen2ForCausalLM(config)
     for layer in model.model.layers:

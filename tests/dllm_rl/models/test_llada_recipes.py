@@ -50,26 +50,12 @@ def test_the_script_knows_every_key(recipe: Path) -> None:
 def small(folder: Path, **changes: Any) -> list[str]:
     """Words of the command line that override sizes and steps, of a model in `<folder>/published`."""
     sizes = {
-        "model": folder / "published",
-        "output_dir": folder / "run",
-        "use_cpu": True,
-        "prompt_template": "compact",
-        "max_gen_length": 40,
-        "max_puzzles": 16,
-        "eval_puzzles": 4,
-        "curve_puzzles": 3,
-        "curve_points": 1,
-        "max_steps": 2,
-        "save_steps": 1,
-        "num_generations": 4,
-        "per_device_train_batch_size": 2,
-        "gradient_accumulation_steps": 2,
-        "control_batch_size": 2,
-        "lora_r": 2,
-        "report_to": "none",
-        "disable_tqdm": True,
-        **changes,
-    }
+        "model": folder / "published", "output_dir": folder / "run", "use_cpu": True, "prompt_template": "compact",
+        "max_gen_length": 40, "max_puzzles": 16, "eval_puzzles": 4, "curve_puzzles": 3, "curve_points": 1,
+        "max_steps": 2, "save_steps": 1, "num_generations": 4, "per_device_train_batch_size": 2,
+        "gradient_accumulation_steps": 2, "control_batch_size": 2, "lora_r": 2, "report_to": "none",
+        "disable_tqdm": True, **changes,
+    }  # fmt: skip
     return [str(word) for name, value in sizes.items() for word in (f"--{name}", value)]
 
 

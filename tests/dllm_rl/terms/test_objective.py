@@ -73,14 +73,9 @@ def scored(model: LladaForMaskedLM, batch: PuzzleBatch, responses: torch.Tensor)
         definite_digits(batch.boards(responses)) > 0
     )
     log_f = log_expected_reward_of(
-        scores,
-        definite=definite,
-        tail=(scores.row_of >= 0) & ~batch.judged[0],
-        scored=torch.zeros_like(definite),
-        answers=batch.answers,
-        policy=POLICY,
-        lam=0.5,
-    )
+        scores, definite=definite, tail=(scores.row_of >= 0) & ~batch.judged[0], scored=torch.zeros_like(definite),
+        answers=batch.answers, policy=POLICY, lam=0.5,
+    )  # fmt: skip
     return scores, f_term(log_f, "linear")
 
 

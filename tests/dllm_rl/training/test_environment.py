@@ -82,13 +82,9 @@ def test_roll_outs_replay_in_the_environments(fitted, tokenizer, puzzles, count,
         build_prompt(puzzle.layout.puzzle, ("compact", "short")[number % 2]) for number, puzzle in enumerate(puzzles)
     ]
     options = {
-        "source": PromptPool(prompts),
-        "tokenizer": tokenizer,
-        "max_gen_length": LENGTH,
-        "lam": LAM,
-        "tokens_per_step": count,
-        "on_error": on_error,
-    }
+        "source": PromptPool(prompts), "tokenizer": tokenizer, "max_gen_length": LENGTH, "lam": LAM,
+        "tokens_per_step": count, "on_error": on_error,
+    }  # fmt: skip
     env = gymnasium.make("sudoku_env:SudokuUnmask-v0", disable_env_checker=True, **options).unwrapped
     assert isinstance(env, UnmaskEnv)
     envs = SudokuUnmaskVectorEnv(len(prompts) * GROUP, autoreset_mode=AutoresetMode.SAME_STEP, **options)

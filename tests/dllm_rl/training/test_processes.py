@@ -21,6 +21,7 @@ from tests.dllm_rl.helpers.tiny_training import (
     untimed,
     warm_model,
 )
+from tests.helpers.refusals import refused
 from tests.helpers.warm_process import run_in_two_processes
 
 SCRIPT = Path(__file__).parents[1] / "helpers" / "one_of_several.py"
@@ -140,20 +141,15 @@ def test_number_of_processes_is_held_against_the_launchers(monkeypatch: pytest.M
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     check_processes(1)
     check_processes(1, 1)
-    with pytest.raises(RuntimeError, match="WORLD_SIZE is 1 but training sees 2"):
-        check_processes(2)
-    with pytest.raises(RuntimeError, match=r"sees 1 processes, not the expected 2; start with torchrun"):
-        check_processes(1, 2)
+    refused("WORLD_SIZE is 1 but training sees 2", lambda: check_processes(2), RuntimeError)
+    refused(r"sees 1 processes, not the expected 2; start with torchrun", lambda: check_processes(1, 2), RuntimeError)
     monkeypatch.setenv("WORLD_SIZE", "2")
     check_processes(2, 2)
-    with pytest.raises(RuntimeError, match="WORLD_SIZE is 2 but training sees 1"):
-        check_processes(1)
+    refused("WORLD_SIZE is 2 but training sees 1", lambda: check_processes(1), RuntimeError)
 
 
 def test_trainer_refuses_to_train_alone_in_a_launch_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(RuntimeError, match="not the expected 2"):
-        trainer(tmp_path, expected_processes=2)
+    refused("not the expected 2", lambda: trainer(tmp_path, expected_processes=2), RuntimeError)
     chosen = arguments(tmp_path)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(RuntimeError, match="WORLD_SIZE is 2"):
-        UnmaskTrainer(warm_model(), chosen, puzzles(8), sudoku_task())
+    refused("WORLD_SIZE is 2", lambda: UnmaskTrainer(warm_model(), chosen, puzzles(8), sudoku_task()), RuntimeError)

@@ -45,19 +45,10 @@ RUNS: dict[str, tuple[Callable[..., Any], Callable[[int], nn.Module], int, dict[
     "two updates": (trainer, own, 2, {**COSINE, **TWICE}),
     "between two updates on a roll-out": (trainer, own, 3, {**COSINE, **TWICE}),
     "two updates, two rates, accumulation": (trainer, own, 4, {**COSINE, **TWICE, **HALF, **RATES}),
-    "options": (
-        trainer,
-        own,
-        5,
-        {
-            "max_steps": 8,
-            "per_device_train_batch_size": 4,
-            "advantage_baseline": "leave_one_out",
-            "position_temperature_end": 0.5,
-            "state_fraction": 0.8,
-            "ce_weight": 0.3,
-        },
-    ),
+    "options": (trainer, own, 5, {
+        "max_steps": 8, "per_device_train_batch_size": 4, "advantage_baseline": "leave_one_out",
+        "position_temperature_end": 0.5, "state_fraction": 0.8, "ce_weight": 0.3,
+    }),
     # In the middle of a roll-out, with the parts that are left of it.
     "mini-batches": (trainer, own, 2, {**PARTS, "judged_weight": 1.0, "judged_draws": 4, "on_error": "redraw"}),
     "mini-batches of own decodes": (trainer, own, 2, {**PARTS, **OWN}),
@@ -65,13 +56,10 @@ RUNS: dict[str, tuple[Callable[..., Any], Callable[[int], nn.Module], int, dict[
     "sums": (sum_trainer, lambda seed: sum_model(), 3, {"max_steps": 4, **TWICE}),
     **{make.__name__: (trainer, make, 2, OTHERS) for make in (bert, dream, bert_with_lora, dream_with_lora)},
     **{f"supervised, {make.__name__}": (sft_trainer, make, 2, TAUGHT) for make in (bert, dream, bert_with_lora)},
-    "supervised, prompts of two lengths": (
-        sft_trainer,
-        own,
-        3,
-        {"max_steps": 6, "count": 4, "short": 4, "learning_rate": 1e-2, "lr_scheduler_type": "cosine"},
-    ),
-}
+    "supervised, prompts of two lengths": (sft_trainer, own, 3, {
+        "max_steps": 6, "count": 4, "short": 4, "learning_rate": 1e-2, "lr_scheduler_type": "cosine",
+    }),
+}  # fmt: skip
 """The trainer, its model by a seed, the step after which it is stopped, and its settings."""
 
 

@@ -27,13 +27,8 @@ COMMON: dict[str, Any] = {
     "advantage_scale": "none",  # dividing by a small spread would magnify rounding
 }
 SAVED = {
-    **COMMON,
-    "max_steps": 3,
-    "num_iterations": 2,
-    "optim": "adamw_torch",
-    "save_strategy": "steps",
-    "save_steps": 1,
-}
+    **COMMON, "max_steps": 3, "num_iterations": 2, "optim": "adamw_torch", "save_strategy": "steps", "save_steps": 1,
+}  # fmt: skip
 WHOLE = {"per_device_train_batch_size": 6}
 """What the processes share in a step; a pass holds few states, so each takes passes of its own number."""
 IN_TWO = {"shard": True, "per_device_train_batch_size": 1, "gradient_accumulation_steps": 3, "max_tokens_per_pass": 150}
@@ -42,14 +37,10 @@ RUNS: dict[str, dict[str, Any]] = {
     "plain": COMMON,
     "float32": {**COMMON, "dtype": "float32"},
     "kept": {
-        **COMMON,
-        "max_steps": 3,
-        "num_iterations": 2,
-        "max_grad_norm": 0.0,
-        "advantage_baseline": "leave_one_out",
+        **COMMON, "max_steps": 3, "num_iterations": 2, "max_grad_norm": 0.0, "advantage_baseline": "leave_one_out",
     },
     "lora": {**COMMON, "lora": 2, "gradient_checkpointing": True, "policy_weight": 0.0},
-}
+}  # fmt: skip
 """Compared with one process."""
 
 

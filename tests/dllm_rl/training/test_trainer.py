@@ -27,24 +27,10 @@ from tests.dllm_rl.helpers.tiny_training import (
 from tests.helpers.drawn import first_with
 
 ON_FRESH_ROLLOUTS = {
-    "clip_frac",
-    "position_entropy",
-    "greedy_definite",
-    "position_top_prob",
-    "solved",
-    "steps_before_error",
-    "approx_kl",
-    "reward_mean",
-    "reward_std",
-    "entropy",
-    "masked_frac",
-    "groups_without_spread",
-    "grad_norm",
-    "max_log_ratio_at_update_0",
-    "objective_policy",
-    "objective_f",
-    "distinct_states",
-}
+    "clip_frac", "position_entropy", "greedy_definite", "position_top_prob", "solved", "steps_before_error",
+    "approx_kl", "reward_mean", "reward_std", "entropy", "masked_frac", "groups_without_spread", "grad_norm",
+    "max_log_ratio_at_update_0", "objective_policy", "objective_f", "distinct_states",
+}  # fmt: skip
 
 
 @given(
@@ -263,21 +249,6 @@ def test_prompts_of_different_length_and_data_seed(tmp_path):
     run = UnmaskTrainer(warm_model(), arguments(tmp_path, max_steps=4, data_seed=3), mixed, sudoku_task())
     run.train()
     assert all(shift < 1e-4 for shift in logged(run, "max_log_ratio_at_update_0"))
-
-
-def test_what_several_processes_cannot_do_is_refused(tmp_path, monkeypatch):
-    chosen = arguments(tmp_path)
-    monkeypatch.setattr(type(chosen), "world_size", property(lambda self: 2))
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    create = UnmaskTrainer.create_accelerator_and_postprocess
-
-    def create_with_fsdp(self):
-        create(self)
-        self.is_fsdp_enabled = True
-
-    monkeypatch.setattr(UnmaskTrainer, "create_accelerator_and_postprocess", create_with_fsdp)
-    with pytest.raises(ValueError, match="leave out fsdp, and start with torchrun and shard=True"):
-        UnmaskTrainer(warm_model(), chosen, puzzles(8), sudoku_task())
 
 
 def test_a_model_is_saved_without_a_bar(tmp_path, capsys):

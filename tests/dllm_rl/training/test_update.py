@@ -38,16 +38,9 @@ def toy(blanks: tuple[int, ...], tail: int) -> PreFilled:
     board = GRID.copy()
     board[list(blanks)] = 0
     layout = TokenLayout(
-        size=4,
-        prompt_length=1,
-        response_length=16 + tail,
-        mask_id=MASK,
-        cell_positions=np.arange(16),
-        digit_ids=np.arange(4),
-        puzzle=board,
-        solution=GRID,
-        name="toy",
-    )
+        size=4, prompt_length=1, response_length=16 + tail, mask_id=MASK, cell_positions=np.arange(16),
+        digit_ids=np.arange(4), puzzle=board, solution=GRID, name="toy",
+    )  # fmt: skip
     response = [int(digit) - 1 if digit else MASK for digit in board] + [MASK] * tail
     return PreFilled([0, *response], [ell for ell, token in enumerate(response) if token != MASK], layout)
 

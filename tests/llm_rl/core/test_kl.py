@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_rl.core import approx_kl, chunked_kl_divergence, discounted_return_to_go, kl_divergence, rewards_with_kl
+from tests.helpers.refusals import refused
 
 P = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 Q = torch.tensor([0.25, 0.25, 0.5], dtype=torch.float64)
@@ -87,12 +88,9 @@ def test_chunked_equals_the_whole_with_gradients(chunk_size: int) -> None:
 
 def test_bad_chunks() -> None:
     rows, head = torch.zeros(2, 3), torch.nn.Identity()
-    with pytest.raises(ValueError, match="chunk_size is 0"):
-        chunked_kl_divergence(rows, rows, head, head, chunk_size=0)
-    with pytest.raises(ValueError, match="temperature is 0"):
-        chunked_kl_divergence(rows, rows, head, head, temperature=0.0)
-    with pytest.raises(ValueError, match="they must be equal"):
-        chunked_kl_divergence(rows, rows[:1], head, head)
+    refused("chunk_size is 0", lambda: chunked_kl_divergence(rows, rows, head, head, chunk_size=0))
+    refused("temperature is 0", lambda: chunked_kl_divergence(rows, rows, head, head, temperature=0.0))
+    refused("they must be equal", lambda: chunked_kl_divergence(rows, rows[:1], head, head))
 
 
 def test_impossible_outcomes() -> None:
@@ -133,12 +131,9 @@ def test_bfloat16_is_promoted() -> None:
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="estimator is 'k4'"):
         approx_kl(torch.zeros(1), torch.zeros(1), estimator="k4")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="logprobs_q"):
-        approx_kl(torch.zeros(1), torch.zeros(2))
-    with pytest.raises(ValueError, match="logits_q"):
-        kl_divergence(torch.zeros(1, 3), torch.zeros(3))
-    with pytest.raises(ValueError, match="mask"):
-        kl_divergence(torch.zeros(1, 3), torch.zeros(1, 3), torch.ones(3, dtype=torch.bool))
+    refused("logprobs_q", lambda: approx_kl(torch.zeros(1), torch.zeros(2)))
+    refused("logits_q", lambda: kl_divergence(torch.zeros(1, 3), torch.zeros(3)))
+    refused("mask", lambda: kl_divergence(torch.zeros(1, 3), torch.zeros(1, 3), torch.ones(3, dtype=torch.bool)))
 
 
 def test_the_logged_approx_kl_is_half_the_square() -> None:
@@ -173,5 +168,4 @@ def test_full_distribution_penalty_is_the_mean_of_the_sampled_one() -> None:
     ],
 )
 def test_bad_penalties(scores: torch.Tensor, mask: torch.Tensor, coefficient: float, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        rewards_with_kl(scores, torch.zeros(2, 3), mask, coefficient)
+    refused(message, lambda: rewards_with_kl(scores, torch.zeros(2, 3), mask, coefficient))

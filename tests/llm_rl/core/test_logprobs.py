@@ -3,12 +3,7 @@ import math
 import pytest
 import torch
 
-from llm_rl.core import (
-    entropy_from_logits,
-    masked_log_softmax,
-    next_token_logprobs,
-    selective_log_softmax,
-)
+from llm_rl.core import entropy_from_logits, masked_log_softmax, next_token_logprobs, selective_log_softmax
 
 INF = math.inf
 

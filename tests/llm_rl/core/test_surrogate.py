@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_rl.core import clipped_surrogate, importance_ratio, log_ratio
+from tests.helpers.refusals import refused
 
 RATIOS = torch.tensor([1.5, 1.5, 0.5, 0.5, 1.1, 1.0], dtype=torch.float64)
 ADVANTAGES = torch.tensor([2.0, -2.0, 2.0, -2.0, 2.0, 0.0], dtype=torch.float64)
@@ -94,10 +95,8 @@ def test_bfloat16_is_promoted_before_subtracting() -> None:
 
 def test_constants_with_a_gradient_are_refused() -> None:
     plain, tracked = torch.zeros(2), torch.zeros(2, requires_grad=True)
-    with pytest.raises(ValueError, match=r"old_logprobs\.detach"):
-        clipped_surrogate(plain, tracked, plain, 0.2, 0.2)
-    with pytest.raises(ValueError, match=r"advantages\.detach"):
-        clipped_surrogate(plain, plain, tracked, 0.2, 0.2)
+    refused(r"old_logprobs\.detach", lambda: clipped_surrogate(plain, tracked, plain, 0.2, 0.2))
+    refused(r"advantages\.detach", lambda: clipped_surrogate(plain, plain, tracked, 0.2, 0.2))
 
 
 @pytest.mark.parametrize(
@@ -118,5 +117,4 @@ def test_bad_arguments(old_shape: tuple, advantage_shape: tuple, clip: tuple, me
 
 
 def test_clamp_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="max_log_ratio"):
-        log_ratio(torch.zeros(1), torch.zeros(1), max_log_ratio=0.0)
+    refused("max_log_ratio", lambda: log_ratio(torch.zeros(1), torch.zeros(1), max_log_ratio=0.0))

@@ -6,12 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from llm_rl.core import (
-    entropy_from_logits,
-    linear_token_statistics,
-    selective_log_softmax,
-    token_statistics,
-)
+from llm_rl.core import entropy_from_logits, linear_token_statistics, selective_log_softmax, token_statistics
 
 INF = math.inf
 
@@ -159,8 +154,8 @@ H, W, IDS = torch.zeros(2, 3), torch.zeros(4, 3), torch.zeros(2, dtype=torch.int
         (lambda: token_statistics(W, IDS), "index has shape"),
         (lambda: token_statistics(H, IDS + 3), "index must lie in 0 … 2 .*; it holds 3"),
         (lambda: token_statistics(H, IDS - 100), "holds -100"),
-        (lambda: token_statistics(H, IDS, row_chunk=0), "row_chunk is 0"),
-        (lambda: token_statistics(H, IDS, vocab_chunk=-1), "vocab_chunk is -1"),
+        (lambda: token_statistics(H, IDS, row_chunk=0), "row_chunk=0 must be at least 1"),
+        (lambda: token_statistics(H, IDS, vocab_chunk=-1), "vocab_chunk=-1 must be at least 1"),
         (lambda: token_statistics(H, IDS, temperature=0.0), "temperature is 0.0"),
         (lambda: token_statistics(H[:0], IDS[:0]), "nothing"),
         (lambda: linear_token_statistics(H, W[:, :2], IDS), r"\(V, 3\)"),

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_rl.core import explained_variance, generalized_advantage, masked_moments, value_loss, whiten
+from tests.helpers.refusals import refused
 
 
 def test_half_the_square_has_the_error_as_gradient() -> None:
@@ -116,12 +117,10 @@ def test_the_values_of_a_random_walk_are_found(lam: float) -> None:
     ],
 )
 def test_bad_arguments(changes: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        value_loss(**{"values": torch.zeros(2), "targets": torch.zeros(2), **changes})
+    refused(message, lambda: value_loss(**{"values": torch.zeros(2), "targets": torch.zeros(2), **changes}))
 
 
 def test_moments_of_nothing() -> None:
-    with pytest.raises(ValueError, match="no values"):
-        masked_moments([], [])
+    refused("no values", lambda: masked_moments([], []))
     with pytest.raises(ValueError, match=r"torch\.bool"):
         whiten(torch.zeros(2), torch.ones(2), masked_moments([torch.zeros(2)], [torch.ones(2) > 0]))

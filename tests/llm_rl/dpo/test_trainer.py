@@ -8,6 +8,7 @@ from peft import LoraConfig, get_peft_model
 
 from llm_rl.core import dpo_loss
 from llm_rl.dpo.pairs import PairDataset, encode_pair
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.tiny_dpo import chats, pairs, trainer
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, new_model, tokenizer, untimed
 
@@ -39,12 +40,7 @@ def without_ties(lines: list[dict[str, float]]) -> list[dict[str, float]]:
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {},
-        {"loss_type": "ipo", "beta": 0.3},
-        {"loss_type": "hinge"},
-        {"precompute_ref_log_probs": True},
-    ],
+    [{}, {"loss_type": "ipo", "beta": 0.3}, {"loss_type": "hinge"}, {"precompute_ref_log_probs": True}],
     ids=lambda changes: "-".join(changes) or "defaults",
 )
 def test_gradients_equal_a_slow_loop_over_pairs(tmp_path: Path, changes: dict[str, Any]) -> None:
@@ -123,8 +119,7 @@ def test_the_reference_of_adapters_is_the_model_without_them(tmp_path: Path) -> 
 def test_a_precomputed_reference_is_kept_for_known_rows_alone(tmp_path: Path) -> None:
     run = trainer(tmp_path, precompute_ref_log_probs=True, given={"eval_dataset": pairs(3)})
     assert run.reference is None and run.evaluate()["eval_rewards/margins"] == pytest.approx(0, abs=1e-6)
-    with pytest.raises(ValueError, match="keeps no reference for other rows"):
-        run.evaluate(pairs(2))
+    refused("keeps no reference for other rows", lambda: run.evaluate(pairs(2)))
 
 
 def test_the_chosen_completions_become_likelier(tmp_path: Path) -> None:
@@ -145,21 +140,16 @@ def test_the_chosen_completions_become_likelier(tmp_path: Path) -> None:
     ],
 )
 def test_rows_that_are_no_pairs(tmp_path: Path, row: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        trainer(tmp_path, data=[pairs(1)[0], row])
+    refused(message, lambda: trainer(tmp_path, data=[pairs(1)[0], row]))
 
 
 def test_what_is_not_supported_raises(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no rows"):
-        trainer(tmp_path).evaluate()
-    with pytest.raises(NotImplementedError, match="predict is not supported"):
-        trainer(tmp_path).predict()
+    refused("no rows", lambda: trainer(tmp_path).evaluate())
+    refused("predict is not supported", lambda: trainer(tmp_path).predict(), NotImplementedError)
     endless = type("Endless", (), {"eos_token_id": None})()
-    with pytest.raises(ValueError, match="no end token"):
-        PairDataset("rows", pairs(1), endless, {})
+    refused("no end token", lambda: PairDataset("rows", pairs(1), endless, {}))
     odd = copy.deepcopy(tokenizer())
     odd.chat_template = (
         "{% if messages | length > 1 %}blue {% endif %}{% for m in messages %}{{ m['content'] }} {% endfor %}"
     )
-    with pytest.raises(ValueError, match="the chat template writes the prompt otherwise"):
-        encode_pair(chats(1)[0], odd, {})
+    refused("the chat template writes the prompt otherwise", lambda: encode_pair(chats(1)[0], odd, {}))

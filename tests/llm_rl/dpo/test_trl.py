@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers import SHORT
 from tests.llm_rl.helpers.tiny_dpo import chats, pairs, trainer
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, new_model, tokenizer
 
@@ -18,22 +19,8 @@ def trl_steps(folder: Path, model: Any, reference: Any, rows: list[dict[str, Any
     from trl import DPOConfig, DPOTrainer
 
     kept = KeepGradients()
-    args = DPOConfig(
-        output_dir=str(folder),
-        max_steps=1,
-        per_device_train_batch_size=len(rows),
-        learning_rate=1e-3,
-        lr_scheduler_type="constant",
-        max_grad_norm=0.0,
-        logging_steps=1,
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        **settings,
-    )
+    settings |= {"max_steps": 1, "per_device_train_batch_size": len(rows), "max_grad_norm": 0.0}
+    args = DPOConfig(str(folder), **SHORT, **settings, bf16=False, gradient_checkpointing=False)
     data = Dataset.from_list(rows)
     run = DPOTrainer(model, reference, args, train_dataset=data, processing_class=tokenizer(), callbacks=[kept])
     run.train()

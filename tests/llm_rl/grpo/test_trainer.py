@@ -14,15 +14,7 @@ from llm_rl.rollout.generation import Completion
 from tests.helpers.drawn import first_with
 from tests.llm_rl.helpers.fixed_engine import BiasedEngine, every_second_ends
 from tests.llm_rl.helpers.grpo_reference import slow_advantages, slow_loss, token_logps
-from tests.llm_rl.helpers.tiny_grpo import (
-    KeepSteps,
-    keep_samples,
-    new_model,
-    rows,
-    small_ids,
-    trainer,
-    uneven,
-)
+from tests.llm_rl.helpers.tiny_grpo import KeepSteps, keep_samples, new_model, rows, small_ids, trainer, uneven
 
 
 class EndingEngine(BiasedEngine):
@@ -94,12 +86,7 @@ def clipped_share(run: GRPOTrainer, step: int) -> float:
 def token_kl(logits: torch.Tensor, ref_logits: torch.Tensor, token: int, estimator: str) -> torch.Tensor:
     new, ref = logits.log_softmax(-1), ref_logits.log_softmax(-1)
     gap = ref[token] - new[token]
-    return {
-        "k1": -gap,
-        "k2": gap**2 / 2,
-        "k3": gap.exp() - gap - 1,
-        "full": (new.exp() * (new - ref)).sum(),
-    }[estimator]
+    return {"k1": -gap, "k2": gap**2 / 2, "k3": gap.exp() - gap - 1, "full": (new.exp() * (new - ref)).sum()}[estimator]
 
 
 @pytest.mark.parametrize("kl_in", ["loss", "reward"])

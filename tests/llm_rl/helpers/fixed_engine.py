@@ -5,19 +5,21 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
 from tests.llm_rl.helpers.tiny_grpo import tokenizer
 
 
-class FixedEngine:
+class Weightless:
+    """An engine whose completions do not depend on weights."""
+
+    def load_weights(self, model: Any) -> None:
+        pass
+
+
+class FixedEngine(Weightless):
     """The n-th completion of a prompt comes from a hash of its ids and n; lengths differ, some end."""
 
     takes_pictures = True
-
-    def load_weights(self, model: torch.nn.Module) -> None:
-        """Its completions do not depend on weights."""
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
         seen: Counter[tuple[int, ...]] = Counter()
@@ -26,11 +28,12 @@ class FixedEngine:
             key = tuple(prompt)
             digest = hashlib.sha256(repr((key, seen[key])).encode()).digest()
             seen[key] += 1
-            ids = [1 + byte % (len(tokenizer()) - 1) for byte in digest[: 1 + digest[0] % params.max_new_tokens]]
-            if digest[1] % 3:
-                ids[-1] = params.eos_token_ids[0]
-            result.append(Completion(ids, None))
+            result.append(Completion(self.written(digest, params), None))
         return result
+
+    def written(self, digest: bytes, params: SamplingParams) -> list[int]:
+        ids = [1 + byte % (len(tokenizer()) - 1) for byte in digest[: 1 + digest[0] % params.max_new_tokens]]
+        return [*ids[:-1], params.eos_token_ids[0]] if digest[1] % 3 else ids
 
 
 def every_second_ends(completions: Sequence[Completion], end: int) -> list[Completion]:

@@ -12,10 +12,20 @@ from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.rollout.data import Sample
 
 
+def logps(model: Any, before: Sequence[int], ids: Sequence[int], temperature: float) -> list[Tensor]:
+    logits = model(torch.tensor([[*before, *ids]])).logits[0] / temperature
+    return [logits[len(before) - 1 + i].log_softmax(-1)[token] for i, token in enumerate(ids)]
+
+
 def token_logps(model: Any, sample: Sample, temperature: float) -> list[Tensor]:
-    logits = model(torch.tensor([sample.prompt_ids + sample.completion_ids])).logits[0] / temperature
-    start = len(sample.prompt_ids) - 1
-    return [logits[start + i].log_softmax(-1)[token] for i, token in enumerate(sample.completion_ids)]
+    return logps(model, sample.prompt_ids, sample.completion_ids, temperature)
+
+
+def share_of(loss_type: str, rows: int, length: int, tokens: int, longest: int) -> float:
+    """What a token of a completion weighs, of so many rows and of so many tokens in all."""
+    of_all = 1 / max(1, tokens)
+    shares = {"grpo": 1 / (rows * length), "bnpo": of_all, "dapo": of_all, "dr_grpo": 1 / (rows * longest)}
+    return shares[loss_type]
 
 
 def slow_advantages(rewards: Sequence[float], args: GRPOArguments) -> list[float]:
@@ -58,11 +68,6 @@ def slow_loss(
             if args.kl_weight:
                 gap = ref[i][t] - new
                 value = value - args.kl_weight * (gap.exp() - gap - 1)
-            weight = {
-                "grpo": 1 / (len(samples) * count),
-                "bnpo": 1 / total_tokens,
-                "dapo": 1 / total_tokens,
-                "dr_grpo": 1 / (len(samples) * args.max_completion_length),
-            }[args.loss_type]
+            weight = share_of(args.loss_type, len(samples), count, total_tokens, args.max_completion_length)
             loss = loss - weight * value
     return loss

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from llm_rl.rollout.data import Sample
-from tests.llm_rl.helpers.grpo_reference import token_logps
+from tests.llm_rl.helpers.grpo_reference import share_of, token_logps
 
 Member = tuple[Sample, float | None]
 """A completion and its reward; None where it does not count."""
@@ -48,12 +48,7 @@ def slow_joint_loss(
             with torch.no_grad():
                 ref = token_logps(reference, sample, 1.0)
             divergences.append([(past - new).exp() - (past - new) - 1 for new, past in zip(logps, ref, strict=True)])
-            share = {
-                "grpo": 1 / (len(kept) * len(logps)),
-                "dapo": 1 / max(1, tokens),
-                "bnpo": 1 / max(1, tokens),
-                "dr_grpo": 1 / (len(kept) * limit),
-            }[loss_type]
+            share = share_of(loss_type, len(kept), len(logps), tokens, limit)
             for new in logps:
                 objective = objective + share * (new - new.detach()).exp() * advantage
         kinds.append(len(kept))
@@ -61,11 +56,5 @@ def slow_joint_loss(
     every = sum(map(len, divergences))
     kl = torch.zeros((), dtype=torch.float64)
     for tokens in divergences:
-        share = {
-            "grpo": 1 / (sum(kinds) * len(tokens)),
-            "dapo": 1 / every,
-            "bnpo": 1 / every,
-            "dr_grpo": 1 / (sum(kinds) * max(longest)),
-        }[loss_type]
-        kl = kl + share * sum(tokens)
+        kl = kl + share_of(loss_type, sum(kinds), len(tokens), every, max(longest)) * sum(tokens)
     return weights[0] * parts[0] + weights[1] * parts[1] + weights[2] * kl, parts[0], parts[1]

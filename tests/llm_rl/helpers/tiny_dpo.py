@@ -33,12 +33,7 @@ def chats(count: int = 8) -> list[dict[str, Any]]:
 
 
 def arguments(folder: Path, **changes: Any) -> DPOArguments:
-    chosen: dict[str, Any] = {
-        "output_dir": str(folder),
-        "max_steps": 1,
-        "per_device_train_batch_size": 4,
-        **SHORT,
-    }
+    chosen: dict[str, Any] = {"output_dir": str(folder), "max_steps": 1, "per_device_train_batch_size": 4, **SHORT}
     return DPOArguments(**{**chosen, **changes})
 
 

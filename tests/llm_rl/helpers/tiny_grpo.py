@@ -55,19 +55,11 @@ def tokenizer() -> PreTrainedTokenizerFast:
 def new_model(seed: int = 0, dtype: torch.dtype = torch.float32, **changes: Any) -> LlamaForCausalLM:
     torch.manual_seed(seed)
     settings = {
-        "vocab_size": len(tokenizer()),
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 128,
-        "initializer_range": 0.2,
-        "tie_word_embeddings": False,
-        "bos_token_id": None,
-        "eos_token_id": tokenizer().eos_token_id,
+        "vocab_size": len(tokenizer()), "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "initializer_range": 0.2,
+        "tie_word_embeddings": False, "bos_token_id": None, "eos_token_id": tokenizer().eos_token_id,
         "pad_token_id": tokenizer().pad_token_id,
-    }
+    }  # fmt: skip
     return LlamaForCausalLM(LlamaConfig(**{**settings, **changes})).to(dtype)
 
 
@@ -133,35 +125,23 @@ def arguments(folder: Path, **changes: Any) -> GRPOArguments:
 
 def trainer_of(
     kind: Callable[..., Kind],
-    args: Any,
-    model: Any = None,
-    *,
-    reward_funcs: Any = small_ids,
-    data: Any = None,
-    given: dict[str, Any] | None = None,
-) -> Kind:
-    """A trainer of roll-outs of the tiny model on the tiny rows."""
-    return kind(
-        new_model() if model is None else model,
-        reward_funcs,
-        args,
-        rows() if data is None else data,
-        tokenizer(),
-        **(given or {}),
-    )
-
-
-def trainer(
+    arguments: Callable[..., Any],
     folder: Path,
     model: Any = None,
     *,
     reward_funcs: Any = small_ids,
     data: Any = None,
+    names: Any = None,
     given: dict[str, Any] | None = None,
     **changes: Any,
-) -> GRPOTrainer:
-    args = arguments(folder, **changes)
-    return trainer_of(GRPOTrainer, args, model, reward_funcs=reward_funcs, data=data, given=given)
+) -> Kind:
+    """A trainer of roll-outs, unless told otherwise of the tiny model on the tiny rows."""
+    model, data = new_model() if model is None else model, rows() if data is None else data
+    return kind(model, reward_funcs, arguments(folder, **changes), data, names or tokenizer(), **(given or {}))
+
+
+def trainer(folder: Path, model: Any = None, **changes: Any) -> GRPOTrainer:
+    return trainer_of(GRPOTrainer, arguments, folder, model, **changes)
 
 
 def untimed(lines: list[dict[str, float]]) -> list[dict[str, float]]:

@@ -61,11 +61,7 @@ def processor(family: str) -> Any:
 
 def seeing_model(family: str, seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:
     """A model of a family, whose text part is as `tiny_grpo.new_model`."""
-    text = {
-        **new_model().config.to_dict(),
-        "vocab_size": len(processor(family).tokenizer),
-        "num_hidden_layers": 1,
-    }
+    text = {**new_model().config.to_dict(), "vocab_size": len(processor(family).tokenizer), "num_hidden_layers": 1}
     eyes = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2, "initializer_range": 0.2}
     image, video = processor(family).tokenizer.convert_tokens_to_ids(list(MARKS))
     torch.manual_seed(seed)

@@ -11,24 +11,15 @@ from llm_rl.ppo.arguments import PPOArguments
 from llm_rl.ppo.trainer import PPOTrainer
 from llm_rl.rollout.data import Sample
 from tests.llm_rl.helpers.grpo_reference import token_logps
-from tests.llm_rl.helpers.tiny_grpo import settings, small_ids, trainer_of
+from tests.llm_rl.helpers.tiny_grpo import settings, trainer_of
 
 
 def arguments(folder: Path, **changes: Any) -> PPOArguments:
     return PPOArguments(**settings(folder, **changes))
 
 
-def trainer(
-    folder: Path,
-    model: Any = None,
-    *,
-    reward_funcs: Any = small_ids,
-    data: Any = None,
-    given: dict[str, Any] | None = None,
-    **changes: Any,
-) -> PPOTrainer:
-    args = arguments(folder, **changes)
-    return trainer_of(PPOTrainer, args, model, reward_funcs=reward_funcs, data=data, given=given)
+def trainer(folder: Path, model: Any = None, **changes: Any) -> PPOTrainer:
+    return trainer_of(PPOTrainer, arguments, folder, model, **changes)
 
 
 def slow_values(model: Any, head: Any, sample: Sample) -> list[Tensor]:

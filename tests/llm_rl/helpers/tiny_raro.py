@@ -12,6 +12,7 @@ import torch
 from llm_rl.raro import RAROArguments, RAROTrainer
 from llm_rl.rollout.generation import Completion, SamplingParams
 from tests.helpers import SHORT
+from tests.llm_rl.helpers.fixed_engine import Weightless
 from tests.llm_rl.helpers.tiny_vapor import tag_model, tag_tokenizer
 
 PROMPT = re.compile(r"(?:Q (?P<question>.*)|C (?P<asked>.*)\|(?P<first>.*)\|(?P<second>.*))\n\n", re.DOTALL)
@@ -31,7 +32,7 @@ def number(*parts: Any) -> int:
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4])
 
 
-class ScriptedEngine:
+class ScriptedEngine(Weightless):
     """Reads which role is asked and writes what the role's function says of it and of how often it was asked.
 
     A text that ends in "…" is written without it and without an end token: it is over-length.
@@ -40,9 +41,6 @@ class ScriptedEngine:
     def __init__(self, policy: Policy, critic: Critic) -> None:
         self.policy, self.critic = policy, critic
         self.asked: list[dict[str, str]] = []
-
-    def load_weights(self, model: torch.nn.Module) -> None:
-        """Its completions do not depend on weights."""
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
         seen: Counter[str] = Counter()

@@ -1,7 +1,5 @@
 """VAPOR on the tiny Llama: a tokenizer that can write tags, an engine whose completions succeed and fail."""
 
-import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -11,20 +9,17 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from llm_rl.rollout.generation import Completion, SamplingParams
+from llm_rl.rollout.generation import SamplingParams
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
 from tests.helpers import SHORT
-from tests.llm_rl.helpers.tiny_grpo import WORDS, new_model
+from tests.llm_rl.helpers.fixed_engine import FixedEngine
+from tests.llm_rl.helpers.tiny_grpo import WORDS, new_model, trainer_of
 
 COMPLETIONS = [
     "<REASONING>red red</REASONING><RESPONSE>sky</RESPONSE>",
-    "so <REASONING>red blue one</REASONING>. <RESPONSE>sea</RESPONSE>",
-    "<REASONING>blue</REASONING>",
-    "<REASONING>red one red",
-    "</REASONING>red<REASONING>",
-    "moon",
-    "<REASONING>red</REASONING>>red",
-]
+    "so <REASONING>red blue one</REASONING>. <RESPONSE>sea</RESPONSE>", "<REASONING>blue</REASONING>",
+    "<REASONING>red one red", "</REASONING>red<REASONING>", "moon", "<REASONING>red</REASONING>>red",
+]  # fmt: skip
 """Three or four succeed: the others have no end tag, the wrong order, or no tag."""
 ROWS = [
     {
@@ -69,25 +64,17 @@ def shifted_model() -> Any:
     return model
 
 
-class WrittenEngine:
+class WrittenEngine(FixedEngine):
     """The n-th completion of a prompt is one of `texts`, picked by a hash of its ids and n; some have an end token."""
+
+    takes_pictures = False
 
     def __init__(self, texts: Sequence[str] = COMPLETIONS) -> None:
         self.texts = texts
 
-    def load_weights(self, model: torch.nn.Module) -> None:
-        """Its completions do not depend on weights."""
-
-    def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
-        seen: Counter[tuple[int, ...]] = Counter()
-        result = []
-        for prompt in prompts:
-            key = tuple(prompt)
-            digest = hashlib.sha256(repr((key, seen[key])).encode()).digest()
-            seen[key] += 1
-            ids = tag_tokenizer()(self.texts[digest[0] % len(self.texts)])["input_ids"]
-            result.append(Completion([*ids, params.eos_token_ids[0]] if digest[1] % 3 else ids, None))
-        return result
+    def written(self, digest: bytes, params: SamplingParams) -> list[int]:
+        ids = tag_tokenizer()(self.texts[digest[0] % len(self.texts)])["input_ids"]
+        return [*ids, params.eos_token_ids[0]] if digest[1] % 3 else ids
 
 
 def red_count(completions: list[str], **kwargs: Any) -> list[float]:
@@ -96,31 +83,13 @@ def red_count(completions: list[str], **kwargs: Any) -> list[float]:
 
 def arguments(folder: Path, **changes: Any) -> VAPORArguments:
     chosen: dict[str, Any] = {
-        "output_dir": str(folder),
-        "max_steps": 1,
-        "per_device_train_batch_size": 8,
-        "num_generations": 4,
-        "max_completion_length": 40,
-        **SHORT,
-        "max_grad_norm": 0.0,
-    }
+        "output_dir": str(folder), "max_steps": 1, "per_device_train_batch_size": 8, "num_generations": 4,
+        "max_completion_length": 40, **SHORT, "max_grad_norm": 0.0,
+    }  # fmt: skip
     return VAPORArguments(**{**chosen, **changes})
 
 
-def trainer(
-    folder: Path,
-    model: Any = None,
-    *,
-    data: Any = None,
-    reward_funcs: Any = red_count,
-    given: Any = None,
-    **changes: Any,
-) -> VAPORTrainer:
-    return VAPORTrainer(
-        tag_model() if model is None else model,
-        reward_funcs,
-        arguments(folder, **changes),
-        ROWS if data is None else data,
-        tag_tokenizer(),
-        **{"engine": WrittenEngine(), **(given or {})},
-    )
+def trainer(folder: Path, model: Any = None, *, given: Any = None, **changes: Any) -> VAPORTrainer:
+    chosen = {"names": tag_tokenizer(), "reward_funcs": red_count, "data": ROWS, **changes}
+    given = {"engine": WrittenEngine(), **(given or {})}
+    return trainer_of(VAPORTrainer, arguments, folder, tag_model() if model is None else model, given=given, **chosen)

@@ -10,6 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from llm_rl.rollout.generation import Completion, SamplingParams
 from llm_rl.tools.template import TOOL_CHAT_TEMPLATE
+from tests.llm_rl.helpers.fixed_engine import Weightless
 
 END = "<|im_end|>"
 
@@ -50,7 +51,7 @@ def chat_model(seed: int = 0, dtype: torch.dtype = torch.float64) -> LlamaForCau
     return LlamaForCausalLM(config).to(dtype)
 
 
-class ScriptedEngine:
+class ScriptedEngine(Weightless):
     """Writes given turns: the k-th list of texts is what it writes when it is asked the k-th time.
 
     Args:
@@ -60,9 +61,6 @@ class ScriptedEngine:
     def __init__(self, *turns: Sequence[str]) -> None:
         self.turns = [list(texts) for texts in turns]
         self.asked: list[list[list[int]]] = []
-
-    def load_weights(self, model: torch.nn.Module) -> None:
-        """Its turns do not depend on weights."""
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
         texts = self.turns[len(self.asked)]

@@ -15,6 +15,7 @@ from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.ppo.arguments import PPOArguments
 from llm_rl.ppo.trainer import PPOTrainer
 from llm_rl.rollout.generation import Completion, SamplingParams
+from tests.llm_rl.helpers.fixed_engine import Weightless
 from tests.llm_rl.helpers.tiny_grpo import settings
 from tests.llm_rl.helpers.tool_play import END, Count, chat_model, chat_tokenizer, tokens, up
 
@@ -22,15 +23,10 @@ ROWS = [{"prompt": [{"role": "user", "content": "Count"}], "goal": goal} for goa
 TURNS = [up(1), up(2), up(3), up(9), f"ab{END}", f"<tool_call>up</tool_call>{END}", "no end"]
 """Calls that count, one that raises, a final answer, a call that is none, a turn without end."""
 KINDS: dict[str, Any] = {"grpo": (GRPOTrainer, GRPOArguments), "ppo": (PPOTrainer, PPOArguments)}
-GIVEN: dict[str, Any] = {
-    "max_completion_length": 100,
-    "max_turns": 3,
-    "num_generations": 4,
-    "show_supervised": False,
-}
+GIVEN: dict[str, Any] = {"max_completion_length": 100, "max_turns": 3, "num_generations": 4, "show_supervised": False}
 
 
-class Player:
+class Player(Weightless):
     """Writes one of `TURNS`, whatever the policy.
 
     Args:
@@ -39,9 +35,6 @@ class Player:
 
     def __init__(self, choose: Callable[[tuple[int, ...], int], int]) -> None:
         self._choose = choose
-
-    def load_weights(self, model: torch.nn.Module) -> None:
-        """Its turns do not depend on weights."""
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
         seen: Counter[tuple[int, ...]] = Counter()

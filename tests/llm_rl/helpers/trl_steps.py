@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from llm_rl.rollout.generation import Completion, SamplingParams
+from tests.helpers import SHORT
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, distinct_rows, tokenizer
 
@@ -55,25 +56,10 @@ def trl_gradients(
             return super()._generate_and_score_completions(inputs)
 
     common: dict[str, Any] = {
-        "output_dir": str(folder),
-        "max_steps": 1,
-        "per_device_train_batch_size": 8,
-        "num_generations": 4,
-        "max_completion_length": LENGTH,
-        "learning_rate": 1e-3,
-        "lr_scheduler_type": "constant",
-        "max_grad_norm": 0.0,
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "use_cpu": True,
-        "bf16": False,
-        "gradient_checkpointing": False,
-        "temperature": 1.0,
-        "use_bias_correction_kl": False,
-        "seed": 7,
-    }
+        **SHORT, "output_dir": str(folder), "max_steps": 1, "per_device_train_batch_size": 8, "num_generations": 4,
+        "max_completion_length": LENGTH, "max_grad_norm": 0.0, "bf16": False, "gradient_checkpointing": False,
+        "temperature": 1.0, "use_bias_correction_kl": False,
+    }  # fmt: skip
     kept = KeepGradients()
     model.save_pretrained(folder / "model")
     model.config._name_or_path = str(folder / "model")  # where the copy for the reference is loaded from

@@ -19,11 +19,6 @@ def random_batch(seed: int, columns: int, scale: float = 0.5) -> VaporBatch:
     parts = normal(*chosen), normal(*chosen), chance(*chosen), normal(*rejected), normal(*rejected), chance(*rejected)
     spans = chance(*shape) & chance(3, 4, 1)
     return VaporBatch(
-        normal(*shape),
-        normal(*shape),
-        normal(*shape),
-        spans | chance(*shape),
-        spans,
-        normal(3, 4),
+        normal(*shape), normal(*shape), normal(*shape), spans | chance(*shape), spans, normal(3, 4),
         PreferencePair(*parts),
-    )
+    )  # fmt: skip

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from llm_rl.rollout.data import Sample
 from llm_rl.vapor import VAPORArguments
+from tests.llm_rl.helpers.grpo_reference import logps, token_logps
 
 
 def slow_span(ids: Sequence[int], tokenizer: Any, tags: Sequence[str]) -> tuple[list[int], str]:
@@ -21,11 +22,6 @@ def slow_span(ids: Sequence[int], tokenizer: Any, tags: Sequence[str]) -> tuple[
     starts = [0, *ends[:-1]]
     inside = [i for i, (left, right) in enumerate(zip(starts, ends, strict=True)) if left < match.end()]
     return [i for i in inside if ends[i] > match.start()], match.group()
-
-
-def logps(model: Any, before: Sequence[int], ids: Sequence[int], temperature: float) -> list[Tensor]:
-    logits = model(torch.tensor([[*before, *ids]])).logits[0] / temperature
-    return [logits[len(before) - 1 + i].log_softmax(-1)[token] for i, token in enumerate(ids)]
 
 
 def slow_margin(
@@ -67,11 +63,9 @@ def slow_loss(
             if args.advantage_scale == "std":
                 spread = statistics.pstdev(rewards)
                 advantage = advantage / spread if spread > 1e-6 else 0.0
-            new = logps(model, sample.prompt_ids, sample.completion_ids, args.temperature)
+            new = token_logps(model, sample, args.temperature)
             with torch.no_grad():
-                past, ref = (
-                    logps(m, sample.prompt_ids, sample.completion_ids, args.temperature) for m in (old, reference)
-                )
+                past, ref = (token_logps(each, sample, args.temperature) for each in (old, reference))
             base = ref if args.ratio_base == "ref" else past
             gaps = [new[i] - base[i] for i in kept]
             if not gaps:

@@ -65,15 +65,9 @@ def roll_out(config, tokenizer, says, rows, uids=None, step=1, **options):
 
     async def one(worker, row, uid):
         loop = instantiate(
-            named,
-            trainer_config=DictConfigWrap(config),
-            server_manager=server,
-            tokenizer=tokenizer,
-            processor=None,
-            dataset_cls=RLHFDataset,
-            data_config=DictConfigWrap(config.data),
-            **options,
-        )
+            named, trainer_config=DictConfigWrap(config), server_manager=server, tokenizer=tokenizer, processor=None,
+            dataset_cls=RLHFDataset, data_config=DictConfigWrap(config.data), **options,
+        )  # fmt: skip
         given = {**row, "raw_prompt": row["prompt"], "uid": uid, "global_steps": step}
         output = await loop.run({"temperature": 1.0}, **given)
         await worker._compute_score([output], given)

@@ -10,7 +10,7 @@ from peft import LoraConfig, get_peft_model
 from llm_rl.ppo.arguments import PPOArguments
 from llm_rl.ppo.trainer import PPOTrainer
 from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
-from tests.llm_rl.helpers.fixed_engine import FixedEngine, every_second_ends
+from tests.llm_rl.helpers.fixed_engine import FixedEngine, Weightless, every_second_ends
 from tests.llm_rl.helpers.grpo_reference import token_logps
 from tests.llm_rl.helpers.small_models import gemma2
 from tests.llm_rl.helpers.tiny_grpo import KeepSteps, distinct_rows, keep_samples, new_model, rows, small_ids
@@ -40,14 +40,9 @@ class EndingEngine(TransformersEngine):
 def test_gradients_equal_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[str, Any]) -> None:
     """At the first update, where every ratio is 1 and the head is not 0, and at the second, with clipping."""
     settings = {
-        "max_steps": 2,
-        "num_ppo_epochs": 2,
-        "per_device_train_batch_size": 2,
-        "gradient_accumulation_steps": 3,
-        "learning_rate": 4e-3,
-        "max_grad_norm": 0.0,
-        **changes,
-    }
+        "max_steps": 2, "num_ppo_epochs": 2, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 3,
+        "learning_rate": 4e-3, "max_grad_norm": 0.0, **changes,
+    }  # fmt: skip
     kept, start, reference = KeepSteps(), new_model(dtype=torch.float64), new_model(seed=5, dtype=torch.float64)
     given = {"callbacks": [kept], "engine": EndingEngine()}
     given |= {"ref_model": copy.deepcopy(reference)} if "kl_weight" in changes else {}
@@ -102,13 +97,10 @@ def test_without_values_and_discount_it_is_reinforce(tmp_path: Path) -> None:
     assert not kept.steps[0]["value_function.head.weight"].any()
 
 
-class ChainEngine:
+class ChainEngine(Weightless):
     """Walks a chain of five tokens to the end; whatever the policy says."""
 
     chain = (11, 12, 13, 14)
-
-    def load_weights(self, model: torch.nn.Module) -> None:
-        """Its completions do not depend on weights."""
 
     def generate(self, prompts: Any, params: SamplingParams) -> list[Completion]:
         return [Completion([*self.chain, params.eos_token_ids[0]], None) for _ in prompts]
@@ -124,16 +116,10 @@ def test_the_values_of_a_chain_are_found(tmp_path: Path, value_function: str) ->
     # The weight of the values leaves the policy, which moves the same features about, next to no part in the step.
     settings = {"max_steps": 80, "gamma": 0.5, "lam": 0.5, "vf_coef": 1e4, "learning_rate": 5e-3}
     run = trainer(
-        tmp_path,
-        reward_funcs=one,
-        data=[{"prompt": "red green"}] * 4,
-        given={"engine": ChainEngine()},
-        cliprange_value=None,
-        lr_scheduler_type="linear",
-        value_function=value_function,
-        per_device_train_batch_size=2,
+        tmp_path, reward_funcs=one, data=[{"prompt": "red green"}] * 4, given={"engine": ChainEngine()},
+        cliprange_value=None, lr_scheduler_type="linear", value_function=value_function, per_device_train_batch_size=2,
         **settings,
-    )
+    )  # fmt: skip
     run.train()
     (batch,) = run._roll_out([{"prompt": "red green"}] * 2)
     assert batch.old_values[0].tolist() == pytest.approx([0.5**4, 0.5**3, 0.5**2, 0.5, 1.0], abs=0.03)  # type: ignore[attr-defined]

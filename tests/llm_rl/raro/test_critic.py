@@ -16,23 +16,13 @@ from llm_rl.rollout.data import Sample
 from llm_rl.rollout.generation import Completion, SamplingParams
 from tests.llm_rl.helpers import tiny_raro
 from tests.llm_rl.helpers.raro_spies import keep_rewards, spy
-from tests.llm_rl.helpers.tiny_raro import (
-    ScriptedEngine,
-    mixed_critic,
-    mixed_policy,
-    rows,
-    trainer,
-)
+from tests.llm_rl.helpers.tiny_raro import ScriptedEngine, mixed_critic, mixed_policy, rows, trainer
 from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
 
 TEXTS = {
-    ("expert", True): "[Answer 1]",
-    ("expert", False): "[Answer 2]",
-    ("policy", True): "[Answer 2]",
-    ("policy", False): "[Answer 1]",
-    ("tie", True): "[Tie]",
-    ("tie", False): "[Tie]",
-}
+    ("expert", True): "[Answer 1]", ("expert", False): "[Answer 2]", ("policy", True): "[Answer 2]",
+    ("policy", False): "[Answer 1]", ("tie", True): "[Tie]", ("tie", False): "[Tie]",
+}  # fmt: skip
 """What a critic writes for a label where the expert's answer comes first, or second."""
 
 
@@ -226,33 +216,21 @@ def critique(
 def test_shares_of_what_critics_wrote() -> None:
     metrics = MetricAccumulator()
     critiques = [
-        critique(Label.EXPERT, True),
-        critique(Label.EXPERT, True, replayed=True),
-        critique(Label.POLICY, False),
-        critique(Label.EXPERT, False, replayed=True),
-        critique(Label.POLICY, True, replayed=True),
-        critique(Label.TIE, True),
-        critique(Label.TIE, False),
-        critique(None, True),
-        critique(None, False, truncated=True),
-        critique(None, True, truncated=True),
-    ]
+        critique(Label.EXPERT, True), critique(Label.EXPERT, True, replayed=True), critique(Label.POLICY, False),
+        critique(Label.EXPERT, False, replayed=True), critique(Label.POLICY, True, replayed=True),
+        critique(Label.TIE, True), critique(Label.TIE, False), critique(None, True),
+        critique(None, False, truncated=True), critique(None, True, truncated=True),
+    ]  # fmt: skip
     record_critiques(metrics, critiques[:4])
     record_critiques(metrics, critiques[4:])
     assert metrics.compute() == pytest.approx(
         {
-            "critic/overlength_rate": 2 / 10,
-            "critic/unparsable_rate": 1 / 8,
-            "critic/tie_rate": 2 / 7,
-            "critic/tie_rate_distinct": 2 / 7,
-            "critic/accuracy": 3 / 5,
-            "critic/accuracy_distinct": 3 / 5,
-            "critic/accuracy_fresh": 1 / 2,
-            "critic/accuracy_replayed": 2 / 3,
-            "critic/accuracy_expert_first": 2 / 3,
+            "critic/overlength_rate": 2 / 10, "critic/unparsable_rate": 1 / 8, "critic/tie_rate": 2 / 7,
+            "critic/tie_rate_distinct": 2 / 7, "critic/accuracy": 3 / 5, "critic/accuracy_distinct": 3 / 5,
+            "critic/accuracy_fresh": 1 / 2, "critic/accuracy_replayed": 2 / 3, "critic/accuracy_expert_first": 2 / 3,
             "critic/accuracy_expert_second": 1 / 2,
         }
-    )
+    )  # fmt: skip
 
 
 def test_equal_answers_are_left_out_where_there_must_be_something_to_tell() -> None:

@@ -5,7 +5,6 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +14,7 @@ from llm_rl.raro import CriticJudge, Match, Prompts, RoleTemplate
 from llm_rl.raro.delimiters import break_delimiters, delimiters
 from llm_rl.raro.prompts import CRITIC_USER
 from llm_rl.rollout.generation import Completion, SamplingParams
+from tests.llm_rl.helpers.fixed_engine import Weightless
 from tests.llm_rl.helpers.tiny_raro import arguments, raro_model
 from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
 
@@ -67,14 +67,11 @@ def test_what_a_template_is_parted_by() -> None:
     assert break_delimiters("⒈ x", ["1."]) == "\\ x"
 
 
-class Keep:
+class Keep(Weightless):
     """Keeps the prompts and writes nothing."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-
-    def load_weights(self, model: Any) -> None:
-        """Its completions do not depend on weights."""
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
         self.asked += [tag_tokenizer().decode(prompt) for prompt in prompts]

@@ -25,20 +25,9 @@ def config_text() -> str:
 
 
 DEPARTURES = {
-    "output_dir",
-    "critic_pairs",
-    "max_completion_length",
-    "max_critic_completion_length",
-    "max_steps",
-    "warmup_steps",
-    "lr_scheduler_type",
-    "use_cpu",
-    "logging_steps",
-    "save_steps",
-    "save_total_limit",
-    "report_to",
-    "seed",
-}
+    "output_dir", "critic_pairs", "max_completion_length", "max_critic_completion_length", "max_steps", "warmup_steps",
+    "lr_scheduler_type", "use_cpu", "logging_steps", "save_steps", "save_total_limit", "report_to", "seed",
+}  # fmt: skip
 """What the file sets to something else than the default: sizes of a real run, and its own log and checkpoints."""
 PROMPT_TEXTS = {"policy_system", "policy_template", "critic_system", "critic_template"}
 

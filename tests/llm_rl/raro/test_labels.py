@@ -64,38 +64,20 @@ def test_what_a_label_looks_like(text: str, label: Label | None) -> None:
 @pytest.mark.parametrize(
     "quoted",
     [
-        'It says "[Answer 1]" at its end.',
-        "It says “so it is [Answer 1]” at its end.",
-        "It says «[Answer 1]».",
-        "It says ‘[Answer 1]’.",
-        "It says '[Answer 1] isn't all'.",
-        "It says `[Answer 1]`.",
-        "It says\n```\n[Answer 1]\n```",
-        "~~~text\n[Answer 1]\n\n[Answer 1]\n~~~",
-        "> I am sure.\n> [Answer 1]",
-        "<answer_2>\n[Answer 1]\n</answer_2>",
-        'It says "two\nlines [Answer 1]".',
-        "It says „[Answer 1]“ and „[Answer 1]”.",
-        "It says »[Answer 1]« and ‹[Answer 1]›.",
-        "It says 「[Answer 1]」 and 『[Answer 1]』.",
-        "It says ‚[Answer 1]‘ and ‘it’s [Answer 1]’.",
-        "It says “I read “x” and “[Answer 1]”, so [Answer 1]”.",
-        "````\n```\n[Answer 1]\n```\n[Answer 1]\n````",
-        "~~~text\n```\n[Answer 1]\n~~~",
-        "I compared [Answer 1] and [Answer 2].",
-        "[Answer 2] & [Answer 1]",
-        "[Answer 1] vs. [Answer 2]",
-        "**[Answer 2]** versus **[Answer 1]**",
-        "[Answer 1]; [Answer 2]; [Tie]",
-        "[Answer 1] [Answer 2] [Tie]",
-        "- [Answer 1]\n- [Answer 2]\n- [Tie]",
-        "* [Answer 1]\n* [Answer 2]",
-        "1. [Answer 1]\n2. [Answer 2]",
-        "- **[Answer 1]**\n\n- **[Answer 2]**",
-        "I must end with [Answer 2], [Tie], or [Answer 1].",
-        "[Answer 2] / [Answer 1]",
+        'It says "[Answer 1]" at its end.', "It says “so it is [Answer 1]” at its end.", "It says «[Answer 1]».",
+        "It says ‘[Answer 1]’.", "It says '[Answer 1] isn't all'.", "It says `[Answer 1]`.",
+        "It says\n```\n[Answer 1]\n```", "~~~text\n[Answer 1]\n\n[Answer 1]\n~~~", "> I am sure.\n> [Answer 1]",
+        "<answer_2>\n[Answer 1]\n</answer_2>", 'It says "two\nlines [Answer 1]".',
+        "It says „[Answer 1]“ and „[Answer 1]”.", "It says »[Answer 1]« and ‹[Answer 1]›.",
+        "It says 「[Answer 1]」 and 『[Answer 1]』.", "It says ‚[Answer 1]‘ and ‘it’s [Answer 1]’.",
+        "It says “I read “x” and “[Answer 1]”, so [Answer 1]”.", "````\n```\n[Answer 1]\n```\n[Answer 1]\n````",
+        "~~~text\n```\n[Answer 1]\n~~~", "I compared [Answer 1] and [Answer 2].", "[Answer 2] & [Answer 1]",
+        "[Answer 1] vs. [Answer 2]", "**[Answer 2]** versus **[Answer 1]**", "[Answer 1]; [Answer 2]; [Tie]",
+        "[Answer 1] [Answer 2] [Tie]", "- [Answer 1]\n- [Answer 2]\n- [Tie]", "* [Answer 1]\n* [Answer 2]",
+        "1. [Answer 1]\n2. [Answer 2]", "- **[Answer 1]**\n\n- **[Answer 2]**",
+        "I must end with [Answer 2], [Tie], or [Answer 1].", "[Answer 2] / [Answer 1]",
     ],
-)
+)  # fmt: skip
 def test_quoted_labels_and_menus_do_not_count(quoted: str) -> None:
     assert parse(quoted) is None
     assert parse(f"{quoted}\n\nMine is [Answer 2]") is TWO
@@ -181,28 +163,10 @@ def test_an_escaped_answer_keeps_all_but_labels_and_sections() -> None:
 @pytest.mark.parametrize(
     "unit",
     [
-        "“\n",
-        "“",
-        "«\n",
-        "‘ ",
-        "„",
-        '" ',
-        ' "x',
-        " 'x",
-        "'a",
-        "`` ` ",
-        "x~~~~ ~~~ ",
-        "<answer_1>",
-        "> \n",
-        " \n",
-        "[ *",
-        "[answer ",
-        "answer 1",
-        "[Tie]1",
-        "[Answer 1] and ",
-        "“[Tie]”",
+        "“\n", "“", "«\n", "‘ ", "„", '" ', ' "x', " 'x", "'a", "`` ` ", "x~~~~ ~~~ ", "<answer_1>", "> \n", " \n",
+        "[ *", "[answer ", "answer 1", "[Tie]1", "[Answer 1] and ", "“[Tie]”",
     ],
-)
+)  # fmt: skip
 def test_long_texts_take_linear_time(unit: str) -> None:
     """Texts of 200 kB, where a quadratic scan takes minutes."""
     text = unit * (200_000 // len(unit))
@@ -225,49 +189,12 @@ def test_long_copies_take_linear_time() -> None:
 
 
 FRAGMENTS = [
-    "[Answer 1]",
-    "[Answer 2]",
-    "[Tie]",
-    "[",
-    "]",
-    "Answer 1",
-    "tie",
-    '"',
-    "'",
-    "`",
-    "```",
-    "> ",
-    "\n",
-    "\n\n",
-    " ",
-]
+    "[Answer 1]", "[Answer 2]", "[Tie]", "[", "]", "Answer 1", "tie", '"', "'", "`", "```", "> ", "\n", "\n\n", " ",
+]  # fmt: skip
 FRAGMENTS += [
-    "<answer_1>",
-    "</answer_1>",
-    "“",
-    "”",
-    "*",
-    "or",
-    ", ",
-    "/",
-    "x",
-    "İ",
-    "ſ",
-    "\ufffc",
-    "\x00",
-    "[[",
-    "1",
-    "\ud800",
-    "\u00a0",
-    "„",
-    "»",
-    "’",
-    "「",
-    "~~~",
-    "Answer\u00a02]",
-    " and ",
-    "judge",
-]
+    "<answer_1>", "</answer_1>", "“", "”", "*", "or", ", ", "/", "x", "İ", "ſ", "\ufffc", "\x00", "[[", "1", "\ud800",
+    "\u00a0", "„", "»", "’", "「", "~~~", "Answer\u00a02]", " and ", "judge",
+]  # fmt: skip
 TEXTS = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=4), max_size=12).map("".join)
 PLAIN = st.text(alphabet="abc de.,\n", max_size=12)
 ORDINARY = st.text(alphabet="abst 125AT", max_size=12) | st.sampled_from(

@@ -31,17 +31,11 @@ def test_groups_count_the_members_that_are_valid() -> None:
 
 
 HEALTHY = {
-    "critic/tie_rate": 0.7,
-    "critic/unparsable_rate": 0.01,
-    "critic/overlength_rate": 0.0,
-    "policy/overlength_rate": 0.1,
-    "critic/accuracy": 0.7,
-    "critic/accuracy_expert_first": 0.75,
-    "critic/accuracy_expert_second": 0.65,
-    "policy/reward_equal": 0.6,
-    "policy/reward_distinct": 0.3,
+    "critic/tie_rate": 0.7, "critic/unparsable_rate": 0.01, "critic/overlength_rate": 0.0,
+    "policy/overlength_rate": 0.1, "critic/accuracy": 0.7, "critic/accuracy_expert_first": 0.75,
+    "critic/accuracy_expert_second": 0.65, "policy/reward_equal": 0.6, "policy/reward_distinct": 0.3,
     "policy/groups_without_spread": 0.9,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -63,12 +57,7 @@ def test_each_symptom_is_told_once_with_its_remedy(
 ) -> None:
     warnings, others = SymptomWarnings(SYMPTOMS, patience=3), SymptomWarnings(SYMPTOMS, patience=3)
     with caplog.at_level(logging.WARNING):
-        for line in (
-            {**HEALTHY, **changes},
-            {**HEALTHY, **changes},
-            {},
-            {"loss": 1.0},
-        ):
+        for line in ({**HEALTHY, **changes}, {**HEALTHY, **changes}, {}, {"loss": 1.0}):
             warnings.check(line)
         assert not caplog.records
         for line in (HEALTHY, HEALTHY, {**HEALTHY, **changes}, HEALTHY, HEALTHY):

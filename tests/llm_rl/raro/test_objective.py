@@ -5,6 +5,7 @@ import torch
 
 from llm_rl.core import LossCounts
 from llm_rl.raro import Label, RaroConfig, RewardMatrix, RoleCounts, joint_loss, parse_label, role_advantages
+from tests.helpers.refusals import refused
 
 SURROGATE = torch.tensor([[1.0, 2.0, torch.nan], [3.0, torch.nan, torch.nan], [4.0, 5.0, 6.0]], dtype=torch.float64)
 KL = torch.tensor([[0.1, 0.3, torch.nan], [0.5, torch.nan, torch.nan], [0.2, 0.2, 0.8]], dtype=torch.float64)
@@ -38,10 +39,8 @@ def test_without_a_reference_or_a_role() -> None:
     assert found.kl == 0 and found.critic == 0 and found.loss.item() == pytest.approx(-0.25 * 1.5)
     nothing = joint_loss(SURROGATE, KL, torch.zeros_like(MASK), IS_CRITIC, CONFIG)
     assert nothing.loss == 0
-    with pytest.raises(ValueError, match="kl has shape"):
-        joint_loss(SURROGATE, KL[:, :2], MASK, IS_CRITIC, CONFIG)
-    with pytest.raises(ValueError, match=r"surrogate\[:, 0\]"):
-        joint_loss(SURROGATE, KL, MASK, IS_CRITIC[:2], CONFIG)
+    refused("kl has shape", lambda: joint_loss(SURROGATE, KL[:, :2], MASK, IS_CRITIC, CONFIG))
+    refused(r"surrogate\[:, 0\]", lambda: joint_loss(SURROGATE, KL, MASK, IS_CRITIC[:2], CONFIG))
 
 
 def test_advantages_are_over_the_members_that_count() -> None:
@@ -76,5 +75,4 @@ def test_rewards_of_several_labels() -> None:
     assert matrix.policy_mean([Label.TIE, None, Label.POLICY]) == pytest.approx(0.65)
     assert matrix.policy_mean([None, None]) is None and matrix.policy_mean([]) is None
     assert matrix.critic(Label.TIE) == 0.5
-    with pytest.raises(ValueError, match=r"tau_crit is 1\.5; a tie is worth between"):
-        RewardMatrix(tau_crit=1.5)
+    refused(r"tau_crit is 1\.5; a tie is worth between", lambda: RewardMatrix(tau_crit=1.5))

@@ -4,6 +4,7 @@ import pytest
 from torch.utils.data import IterableDataset
 
 from llm_rl.raro import PolicyRows, Prompts, RoleTemplate, extract_answer
+from tests.helpers.refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -45,8 +46,7 @@ def test_templates_may_be_others() -> None:
     assert Prompts(RoleTemplate("", "{question}")).for_policy("why?") == [{"role": "user", "content": "why?"}]
     with pytest.raises(ValueError, match=r"the critic's user template has no \{answer_2\}; put it where the answer 2"):
         Prompts(critic=RoleTemplate("", "{question}{answer_1}"))
-    with pytest.raises(ValueError, match=r"the policy's user template has no \{question\}"):
-        Prompts(RoleTemplate("{question}", "why?"))
+    refused(r"the policy's user template has no \{question\}", lambda: Prompts(RoleTemplate("{question}", "why?")))
 
 
 class Stream(IterableDataset[Any]):
@@ -66,5 +66,4 @@ def test_rows() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             PolicyRows([row], Prompts())[0]
-    with pytest.raises(ValueError, match="the data set is a Stream"):
-        PolicyRows(Stream(), Prompts())
+    refused("the data set is a Stream", lambda: PolicyRows(Stream(), Prompts()))

@@ -6,6 +6,7 @@ import pytest
 
 from llm_rl.raro import Pair, ReplayBuffer, question_key
 from llm_rl.training.storage import load_record, save_record
+from tests.helpers.refusals import refused
 
 
 def pair(number: int, question: int = 0) -> Pair:
@@ -109,13 +110,10 @@ def test_a_saved_buffer_goes_on_as_it_would_have(tmp_path: Path, mode: str) -> N
 
 
 def test_what_is_wrong_raises() -> None:
-    with pytest.raises(ValueError, match="capacity is 0"):
-        ReplayBuffer(0)
-    with pytest.raises(ValueError, match="mode is 'lifo'"):
-        ReplayBuffer(1, "lifo")  # type: ignore[arg-type]
+    refused("capacity=0 must", lambda: ReplayBuffer(0))
+    refused("mode is 'lifo'", lambda: ReplayBuffer(1, "lifo"))  # type: ignore[arg-type]
     buffer = ReplayBuffer(3)
-    with pytest.raises(ValueError, match="count is -1"):
-        buffer.sample(-1)
+    refused("count=-1 must be at least 0", lambda: buffer.sample(-1))
     with pytest.raises(ValueError, match="capacity 3 and mode 'fifo', this one 4 and 'reservoir'"):
         ReplayBuffer(4, "reservoir").load_state_dict(buffer.state_dict())
 

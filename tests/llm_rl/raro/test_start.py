@@ -6,6 +6,7 @@ from llm_rl.raro.prompts import Prompts, RoleTemplate
 from llm_rl.raro.start import blended, expert_reasoning, start_rows
 from scripts.shared.word_problems import word_problem_sets
 from tests.helpers.drawn import near_share
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.tiny_raro import rows
 
 PROMPTS = Prompts(RoleTemplate("", "Q {question}"), RoleTemplate("", "{question}|{answer_1}|{answer_2}"), "text")
@@ -92,16 +93,12 @@ def test_what_stands_between_the_tags(text: str, reasoning: str) -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ValueError, match=r"tie_share is 1\.5"):
-        start_rows(rows(), PROMPTS, tie_share=1.5)
+    refused(r"tie_share is 1\.5", lambda: start_rows(rows(), PROMPTS, tie_share=1.5))
     with pytest.raises(ValueError, match=r"labels.*'right'.*random.*true"):
         start_rows(rows(), PROMPTS, labels="right")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="critiques is 0"):
-        start_rows(rows(), PROMPTS, critiques=0)
+    refused("critiques=0 must", lambda: start_rows(rows(), PROMPTS, critiques=0))
     for foreign in ((0.0, 1.0), (0.5, 0.2), (0.5, 1.5)):
         with pytest.raises(ValueError, match=r"foreign is .* give the least share"):
             start_rows(rows(), PROMPTS, foreign=foreign)
-    with pytest.raises(ValueError, match="all expert answers are the same"):
-        start_rows([{"question": "a", "answer": "b"}] * 3, PROMPTS)
-    with pytest.raises(ValueError, match="'question' and 'answer'"):
-        start_rows([{"question": "a"}], PROMPTS)
+    refused("all expert answers are the same", lambda: start_rows([{"question": "a", "answer": "b"}] * 3, PROMPTS))
+    refused("'question' and 'answer'", lambda: start_rows([{"question": "a"}], PROMPTS))

@@ -76,14 +76,8 @@ def test_a_critic_whose_behavior_is_known(tmp_path: Path) -> None:
         assert line["policy/loss"] == line["critic/loss"] == line["policy/dropped_frac"] == 0
         assert line["masked_frac"] == 0 and line["ratio_mean"] == 1 and line["policy/answered"] == 1
         assert {
-            "kl",
-            "approx_kl",
-            "clip_frac",
-            "entropy",
-            "policy/entropy",
-            "critic/entropy",
-            "grad_norm",
-        } <= line.keys()
+            "kl", "approx_kl", "clip_frac", "entropy", "policy/entropy", "critic/entropy", "grad_norm",
+        } <= line.keys()  # fmt: skip
     # Cold start: there is no history, and fresh pairs fill its place.
     assert first["replay/size"] == 0 and second["replay/size"] == 16
     assert "critic/accuracy_replayed" not in first and "replay/age" not in first and second["replay/age"] == 1

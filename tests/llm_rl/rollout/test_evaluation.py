@@ -4,6 +4,8 @@ from typing import Any
 import pytest
 import torch
 
+from tests.llm_rl.helpers import tiny_dpo
+from tests.llm_rl.helpers.tiny_dpo import pairs
 from tests.llm_rl.helpers.tiny_grpo import rows, small_ids, tokenizer, trainer
 
 
@@ -29,13 +31,18 @@ def test_one_completion_of_each_row_and_greedily_if_asked(tmp_path: Path) -> Non
     assert not run.sampling.greedy
 
 
-def test_an_evaluation_between_log_lines_leaves_what_training_has_recorded(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("make", "data", "name"), [(trainer, rows(2), "reward_mean"), (tiny_dpo.trainer, pairs(2), "rewards/margins")]
+)
+def test_an_evaluation_between_log_lines_leaves_what_training_has_recorded(
+    tmp_path: Path, make: Any, data: Any, name: str
+) -> None:
     each = {"eval_strategy": "steps", "eval_steps": 1, "max_steps": 2, "logging_steps": 2}
-    run = trainer(tmp_path, given={"eval_dataset": rows(2)}, **each)
+    run = make(tmp_path, given={"eval_dataset": data}, **each)
     run.train()
     first, *_ = run.state.log_history
-    assert first["step"] == 1 and "eval_reward_mean" in first and "reward_mean" not in first
-    (line,) = [line for line in run.state.log_history if "reward_mean" in line]
+    assert first["step"] == 1 and f"eval_{name}" in first and name not in first
+    (line,) = [line for line in run.state.log_history if name in line]
     assert line["step"] == 2
 
 

@@ -7,6 +7,7 @@ from transformers import GenerationConfig
 
 from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine, cut_at_eos
 from tests.helpers.drawn import near_share
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.small_models import graded
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
 
@@ -81,7 +82,5 @@ def test_greedy_takes_the_most_likely_token() -> None:
 
 
 def test_what_is_wrong_with_an_engine() -> None:
-    with pytest.raises(ValueError, match="batch_size is 0"):
-        TransformersEngine(0)
-    with pytest.raises(RuntimeError, match="no weights"):
-        TransformersEngine().generate(PROMPTS, PARAMS)
+    refused("batch_size=0 must be at least 1", lambda: TransformersEngine(0))
+    refused("no weights", lambda: TransformersEngine().generate(PROMPTS, PARAMS), RuntimeError)

@@ -12,14 +12,7 @@ from llm_rl.core import MetricAccumulator
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.dynamic_sampling import replace_groups
-from tests.llm_rl.helpers.tiny_grpo import (
-    arguments,
-    new_model,
-    rows,
-    small_ids,
-    tokenizer,
-    trainer,
-)
+from tests.llm_rl.helpers.tiny_grpo import arguments, new_model, rows, small_ids, tokenizer, trainer
 
 
 def test_a_model_by_its_folder_and_rows_of_a_data_frame(tmp_path: Path) -> None:

@@ -32,14 +32,9 @@ def test_a_step_without_padding_is_the_step_with_it(tmp_path: Path) -> None:
         kept = KeepGradients()
         given = {"engine": FixedEngine(), "callbacks": [kept], "ref_model": new_model(seed=5)}
         run = trainer(
-            tmp_path,
-            data=distinct_rows(),
-            given=given,
-            kl_weight=0.1,
-            padding_free=packs,
-            max_steps=2,
+            tmp_path, data=distinct_rows(), given=given, kl_weight=0.1, padding_free=packs, max_steps=2,
             num_iterations=2,
-        )
+        )  # fmt: skip
         run.train()
         steps.append(kept.steps)
     for padded, packed in zip(*steps, strict=True):

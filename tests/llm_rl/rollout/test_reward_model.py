@@ -11,6 +11,7 @@ from transformers import LlamaConfig, LlamaForSequenceClassification
 from llm_rl import RewardModel, TextJudge
 from llm_rl.rollout.generation import Completion
 from llm_rl.rollout.rewards import RewardFunctions
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.tiny_grpo import new_model, rows, tokenizer, trainer
 
@@ -49,18 +50,14 @@ def test_a_folder_stands_for_its_model_and_is_not_trained(tmp_path: Path) -> Non
 
 
 def test_what_a_reward_model_refuses() -> None:
-    with pytest.raises(ValueError, match="has 2 labels; give one with num_labels=1"):
-        RewardModel(classifier(2), tokenizer())
-    with pytest.raises(ValueError, match="tokenizer is None"):
-        RewardModel(classifier())
-    with pytest.raises(ValueError, match="is no reward function; give RewardModel"):
-        RewardFunctions(classifier())
+    refused("has 2 labels; give one with num_labels=1", lambda: RewardModel(classifier(2), tokenizer()))
+    refused("tokenizer is None", lambda: RewardModel(classifier()))
+    refused("is no reward function; give RewardModel", lambda: RewardFunctions(classifier()))
     with pytest.raises(ValueError, match="more than the reward model's 64 positions"):
         RewardModel(classifier(), tokenizer())(["red " * 70], [""])
     bare = RewardModel(classifier(), tokenizer())
     bare.tokenizer = type("Bare", (), {"chat_template": None})()
-    with pytest.raises(ValueError, match="no chat template"):
-        bare(PROMPTS[2:3], COMPLETIONS[2:3])
+    refused("no chat template", lambda: bare(PROMPTS[2:3], COMPLETIONS[2:3]))
 
 
 class Verdicts(FixedEngine):

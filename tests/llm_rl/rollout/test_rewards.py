@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from llm_rl.rollout.rewards import RewardError, RewardFunctions
+from tests.helpers.refusals import refused
 
 PROMPTS, TEXTS = ["p0", "p1", "p2"], ["a", "bb", "ccc"]
 IDS = [[1], [1, 2], [1, 2, 3]]
@@ -115,8 +116,7 @@ def test_wrong_outputs(output: Any, message: str) -> None:
     def given(**kwargs: Any) -> Any:
         return output
 
-    with pytest.raises(RewardError, match=message):
-        call(given)
+    refused(message, lambda: call(given), RewardError)
 
 
 def test_the_state_and_a_way_to_log_go_to_functions_that_take_them() -> None:
@@ -153,11 +153,8 @@ def test_a_sample_that_no_function_scores_may_be_left_out(caplog: pytest.LogCapt
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match="pass a callable"):
-        RewardFunctions([])
-    with pytest.raises(ValueError, match="2 entries for 1 reward functions"):
-        RewardFunctions(length, [1.0, 2.0])
-    with pytest.raises(ValueError, match="column 'completions'"):
-        call(length, completions=[1, 2, 3])
+    refused("pass a callable", lambda: RewardFunctions([]))
+    refused("2 entries for 1 reward functions", lambda: RewardFunctions(length, [1.0, 2.0]))
+    refused("column 'completions'", lambda: call(length, completions=[1, 2, 3]))
     with pytest.raises(RewardError, match="unexpected keyword argument 'other'"):
         call(sometimes, wanted=[1, 1, 1], other=[1, 1, 1])

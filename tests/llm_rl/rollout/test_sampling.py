@@ -34,15 +34,9 @@ def test_completions_and_rewards_are_those_of_a_trainer(tmp_path: Path) -> None:
     model = copy.deepcopy(run.model).train()
     torch.manual_seed(3)
     found = sample_and_score(
-        model,
-        rows(3),
-        functions,
-        tokenizer(),
-        num_generations=4,
-        max_completion_length=6,
-        temperature=0.7,
+        model, rows(3), functions, tokenizer(), num_generations=4, max_completion_length=6, temperature=0.7,
         reward_weights=weights,
-    )
+    )  # fmt: skip
     assert found.samples == expected and model.training
     assert [sample.scores for sample in found.samples] == [sample.scores for sample in expected]
     assert found.rewards.tolist() == pytest.approx(totals.flatten().tolist())
@@ -83,7 +77,7 @@ def test_greedily_the_same_twice_from_a_folder_in_parts(tmp_path: Path) -> None:
         ([], {}, "rows is empty"),
         ([{"wanted": 1}], {}, "has no 'prompt'"),
         ([{"prompt": "red", "wanted": 1}, {"prompt": "sky"}], {}, "give all the same"),
-        ([{"prompt": "red"}], {"num_generations": 0}, "num_generations is 0"),
+        ([{"prompt": "red"}], {"num_generations": 0}, "num_generations=0 must"),
         ([{"prompt": "red"}], {"processing_class": None}, "processing_class is None"),
     ],
 )

@@ -6,14 +6,12 @@ import torch
 from transformers import TrainingArguments
 
 from llm_rl.rollout.sft import AnswerCollator, SupervisedDataset, supervised_trainer
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.small_models import gpt2
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, new_model, tokenizer
 
 MESSAGES = [{"role": "user", "content": "red"}]
-ROWS = [
-    {"prompt": "red green", "chosen": "sky"},
-    {"prompt": "sea", "chosen": "blue one two three", "answer": "moon"},
-]
+ROWS = [{"prompt": "red green", "chosen": "sky"}, {"prompt": "sea", "chosen": "blue one two three", "answer": "moon"}]
 
 
 def arguments(folder: Path, **changes) -> TrainingArguments:
@@ -70,12 +68,8 @@ def test_training_raises_the_probability_of_the_answers(tmp_path):
 
 
 def test_rows_that_teach_nothing_are_refused():
-    with pytest.raises(ValueError, match="no rows"):
-        SupervisedDataset([], tokenizer())
-    with pytest.raises(ValueError, match="'chosen' of a row is None; it must be a text"):
-        SupervisedDataset([{"prompt": "red"}], tokenizer())
-    with pytest.raises(ValueError, match="no 'prompt'"):
-        SupervisedDataset([{"chosen": "red"}], tokenizer())
+    refused("no rows", lambda: SupervisedDataset([], tokenizer()))
+    refused("'chosen' of a row is None; it must be a text", lambda: SupervisedDataset([{"prompt": "red"}], tokenizer()))
+    refused("no 'prompt'", lambda: SupervisedDataset([{"chosen": "red"}], tokenizer()))
     endless = type("Endless", (), {"eos_token_id": None})()
-    with pytest.raises(ValueError, match="no end token"):
-        SupervisedDataset(ROWS, endless)
+    refused("no end token", lambda: SupervisedDataset(ROWS, endless))

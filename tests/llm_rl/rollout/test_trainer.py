@@ -10,10 +10,9 @@ import torch
 from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from torch.utils.data import IterableDataset
 
-from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.trainer import RolloutTrainer
-from llm_rl.training.checkpoint import CheckpointError
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.tiny_grpo import (
     KeepGradients,
@@ -36,12 +35,6 @@ def test_the_buffer_is_there_only_while_it_is_needed(tmp_path: Path) -> None:
     run = trainer(tmp_path, max_steps=2, num_iterations=2)
     run.train()
     assert run.progress()["step"] == 0 and run.progress()["buffered_inputs"] == []
-
-
-def test_resuming_needs_a_whole_checkpoint(tmp_path: Path) -> None:
-    trainer(tmp_path, save_strategy="steps", save_steps=1, save_only_model=True).train()
-    with pytest.raises(CheckpointError, match="cannot be continued exactly"):
-        trainer(tmp_path, max_steps=2).train(resume_from_checkpoint=True)
 
 
 def test_a_rollout_serves_all_its_updates(tmp_path: Path) -> None:
@@ -218,10 +211,8 @@ def test_a_data_set_of_the_datasets_package(tmp_path: Path) -> None:
             run.train()
             logs.append((untimed(run.state.log_history), run.evaluate()["eval_reward_mean"], list(seen)))
         assert logs[0] == logs[1]
-    with pytest.raises(ValueError, match="train_dataset is a IterableDataset"):
-        trainer(tmp_path, data=table.to_iterable_dataset())
-    with pytest.raises(ValueError, match=r"mapping of \['train'\]"):
-        trainer(tmp_path, data=datasets.DatasetDict({"train": table}))
+    refused("train_dataset is a IterableDataset", lambda: trainer(tmp_path, data=table.to_iterable_dataset()))
+    refused(r"mapping of \['train'\]", lambda: trainer(tmp_path, data=datasets.DatasetDict({"train": table})))
 
 
 def test_the_best_checkpoint_is_found_again(tmp_path: Path) -> None:
@@ -258,8 +249,7 @@ def test_evaluation_repeats_itself_and_leaves_the_training_alone(tmp_path: Path)
     found = runs[1].evaluate()
     assert found == runs[1].evaluate() and 0 <= found["eval_reward_mean"] <= 1
     assert found["eval_reward/small_ids"] == pytest.approx(found["eval_reward_mean"])
-    with pytest.raises(ValueError, match="no rows"):
-        runs[0].evaluate()
+    refused("no rows", lambda: runs[0].evaluate())
 
 
 class Stream(IterableDataset[Any]):
@@ -278,10 +268,8 @@ def test_what_is_not_supported_raises(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             trainer(tmp_path, data=data).train()
-    with pytest.raises(ValueError, match="ref_model is given but kl_weight is 0"):
-        trainer(tmp_path, given={"ref_model": new_model()})
-    with pytest.raises(RuntimeError, match="not the expected 2"):
-        trainer(tmp_path, expected_processes=2)
+    refused("ref_model is given but kl_weight is 0", lambda: trainer(tmp_path, given={"ref_model": new_model()}))
+    refused("not the expected 2", lambda: trainer(tmp_path, expected_processes=2), RuntimeError)
     with pytest.raises(ValueError, match="prompt-learning"):
         virtual = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
         trainer(tmp_path, get_peft_model(new_model(), virtual))
@@ -292,16 +280,6 @@ def test_what_is_not_supported_raises(tmp_path: Path) -> None:
         trainer(tmp_path, data=ragged)
     with pytest.raises(ValueError, match=r"row 5 of eval_dataset: a row of the data set has no 'prompt'"):
         trainer(tmp_path, given={"eval_dataset": [*rows(5), {"wanted": 1}]})
-    with pytest.raises(NotImplementedError, match="predict is not supported"):
-        trainer(tmp_path).predict(rows())
+    refused("predict is not supported", lambda: trainer(tmp_path).predict(rows()), NotImplementedError)
     with pytest.raises(ValueError, match="no outputs"):
         trainer(tmp_path).compute_loss(new_model(), None, return_outputs=True)  # type: ignore[arg-type]
-
-
-def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
-    model = new_model()
-    run = trainer(tmp_path, model, given={"engine": FixedEngine()})
-    model.lm_head.weight.data[:] = torch.nan
-    with pytest.raises(FloatingPointError, match=r"the loss is nan .* at step 0"):
-        run.train()
-    assert isinstance(run, GRPOTrainer)

@@ -7,6 +7,7 @@ import torch
 
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.turns import turns_of
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.grpo_reference import slow_advantages, token_logps
 from tests.llm_rl.helpers.tiny_grpo import (
@@ -119,12 +120,9 @@ def test_reward_functions_that_ask_are_told_what_was_cut_off(tmp_path: Path) -> 
 
 
 def test_what_several_turns_need(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="max_turns is 2 without next_turn"):
-        trainer(tmp_path, max_turns=2)
-    with pytest.raises(ValueError, match="max_turns is 1 with next_turn"):
-        trainer(tmp_path, given={"next_turn": go_on})
-    with pytest.raises(ValueError, match="max_turns is 0"):
-        trainer(tmp_path, max_turns=0)
+    refused("max_turns is 2 without next_turn", lambda: trainer(tmp_path, max_turns=2))
+    refused("max_turns is 1 with next_turn", lambda: trainer(tmp_path, given={"next_turn": go_on}))
+    refused("max_turns=0 must be at least 1", lambda: trainer(tmp_path, max_turns=0))
     with pytest.raises(TypeError, match="next_turn returned a list"):
         given = {"engine": FixedEngine(), "next_turn": lambda row, turns: ["two"]}
         trainer(tmp_path, data=distinct_rows(2), given=given, **SETTINGS).train()

@@ -13,6 +13,7 @@ from llm_rl import TrajectoryDataset, read_trajectories
 from llm_rl.tools import collect as module
 from llm_rl.tools.collect import KEPT, WRITTEN, CollectError, CollectOptions, collect, main
 from llm_rl.training.callbacks import append_json_line
+from llm_rl.training.errors import CheckpointError
 from tests.helpers.warm_process import SERVER
 from tests.llm_rl.helpers.serving import serving
 from tests.llm_rl.helpers.tool_play import END, Count, ScriptedEngine, chat_model, chat_tokenizer, up
@@ -99,6 +100,17 @@ def test_what_is_kept_is_learned_from_as_it_is(tmp_path: Path) -> None:
     assert "Count to 2" in shown and "\nb2\n" in shown and shown.endswith(f"ab{END}")
     with pytest.raises(ValueError, match="line 1: a conversation about another task; name another output_dir"):
         collected(tmp_path, silent, ROWS[1:])
+
+
+def test_a_folder_that_another_process_plays_into_is_refused(tmp_path: Path) -> None:
+    class Second(Player):
+        def generate(self, prompts: Any, params: Any) -> Any:
+            with pytest.raises(CheckpointError, match=f"in use by process {os.getpid()} on .* another output_dir"):
+                collected(tmp_path, ScriptedEngine())
+            return super().generate(prompts, params)
+
+    collected(tmp_path, Second(fixed_player()._choose), ROWS[:1], per_task=1)
+    assert len(lines(tmp_path)) == 1 and collected(tmp_path, ScriptedEngine(), ROWS[:1], per_task=1)
 
 
 def test_a_tool_that_hangs_is_told_to_the_model_and_in_the_record(tmp_path: Path) -> None:

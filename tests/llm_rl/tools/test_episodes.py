@@ -11,6 +11,7 @@ from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.data import encode_prompt
 from llm_rl.rollout.turns import joined
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.tiny_grpo import settings
 from tests.llm_rl.helpers.tool_play import END, Count, ScriptedEngine, chat_model, chat_tokenizer, tokens, up
 
@@ -20,13 +21,9 @@ BEFORE, BEHIND = "\n<|im_start|>tool\n<tool_response>\n", "\n</tool_response><|i
 
 def trainer(folder: Path, engine: Any, *, given: dict[str, Any] | None = None, **changes: Any) -> GRPOTrainer:
     chosen: dict[str, Any] = {
-        "num_generations": 2,
-        "per_device_train_batch_size": 2,
-        "max_completion_length": 100,
-        "max_turns": 3,
-        "show_supervised": False,
-        **changes,
-    }
+        "num_generations": 2, "per_device_train_batch_size": 2, "max_completion_length": 100, "max_turns": 3,
+        "show_supervised": False, **changes,
+    }  # fmt: skip
     offered = given or {"environment_factory": Count}
     model, names = chat_model(), chat_tokenizer()
     args = GRPOArguments(**settings(folder, **chosen))
@@ -185,11 +182,9 @@ def test_a_turn_without_end_token_calls_nothing(tmp_path: Path) -> None:
 
 def test_what_tools_need(tmp_path: Path) -> None:
     engine = ScriptedEngine()
-    with pytest.raises(ValueError, match="max_turns is 1 with environment_factory"):
-        trainer(tmp_path, engine, max_turns=1)
+    refused("max_turns is 1 with environment_factory", lambda: trainer(tmp_path, engine, max_turns=1))
     with pytest.raises(ValueError, match="tools and next_turn are given"):
         trainer(tmp_path, engine, given={"tools": [tokens], "next_turn": lambda row, turns: None})
-    with pytest.raises(ValueError, match="there is no tool"):
-        trainer(tmp_path, engine, given={"tools": []})
+    refused("there is no tool", lambda: trainer(tmp_path, engine, given={"tools": []}))
     with pytest.raises(ValueError, match="episode_as='sample' does nothing while max_turns is 1"):
         GRPOArguments(**settings(tmp_path, num_generations=2, episode_as="sample"))

@@ -12,6 +12,7 @@ from llm_rl.tools.trajectories import TrajectoryDataset
 from sudoku_env import SudokuText
 from sudoku_env.chat.expert import expert_rows
 from sudoku_env.integrations.trl import SudokuTools
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.tool_play import Count, chat_tokenizer
 
 USER, CALL = {"role": "user", "content": "Count"}, {"name": "up", "arguments": {"by": 1}}
@@ -57,8 +58,7 @@ def test_conversations_as_servers_write_them(tmp_path: Path) -> None:
     own = TrajectoryDataset([first], names, None).items
     assert own == TrajectoryDataset([second], names, [*methods_of(Count()).values()]).items
     assert '"name": "up"' in names.decode(own[0]["input_ids"])
-    with pytest.raises(ValueError, match="row 1 has no 'tools'; give it their JSON schemas"):
-        TrajectoryDataset([first, second], names, None)
+    refused("row 1 has no 'tools'; give it their JSON schemas", lambda: TrajectoryDataset([first, second], names, None))
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,7 @@ def test_conversations_as_servers_write_them(tmp_path: Path) -> None:
 )
 def test_a_line_that_cannot_be_used_is_named(tmp_path: Path, line: Any, said: str) -> None:
     path = written(tmp_path, {"messages": [USER, *TURNS]}, "", line)
-    with pytest.raises(TrajectoryFileError, match=rf"games\.jsonl, line 3: .*{said}"):
-        read_trajectories(path)
+    refused(rf"games\.jsonl, line 3: .*{said}", lambda: read_trajectories(path), TrajectoryFileError)
 
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:
@@ -94,5 +93,4 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(TrajectoryFileError, match="has no row; write one conversation a line"):
         read_trajectories(written(tmp_path, "", " "))
     (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe{}")
-    with pytest.raises(TrajectoryFileError, match="in UTF-8"):
-        read_trajectories(tmp_path / "bytes.jsonl")
+    refused("in UTF-8", lambda: read_trajectories(tmp_path / "bytes.jsonl"), TrajectoryFileError)

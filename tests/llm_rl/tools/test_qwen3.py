@@ -21,6 +21,7 @@ from llm_rl.tools.calls import CallFormat, ToolCall, find_calls
 from llm_rl.tools.template import ResultFrame
 from llm_rl.tools.toolbox import methods_of
 from llm_rl.tools.trajectories import TrajectoryDataset
+from tests.llm_rl.helpers.fixed_engine import Weightless
 from tests.llm_rl.helpers.tiny_grpo import settings
 from tests.llm_rl.helpers.tool_play import Count, chat_tokenizer
 
@@ -56,15 +57,12 @@ class Plain(Count):
         return super().up(by).strip()
 
 
-class Writer:
+class Writer(Weightless):
     """Writes given texts, each as the tokenizer has it."""
 
     def __init__(self, tokenizer: Any, *turns: list[str]) -> None:
         self.tokenizer, self.turns = tokenizer, list(turns)
         self.params: SamplingParams | None = None
-
-    def load_weights(self, model: Any) -> None:
-        """Its turns do not depend on weights."""
 
     def generate(self, prompts: Any, params: SamplingParams) -> list[Completion]:
         self.params, texts = params, self.turns.pop(0)

@@ -13,6 +13,7 @@ from llm_rl.rollout.sft import IGNORED
 from llm_rl.tools.calls import CallError, CallFormat, ToolCall
 from llm_rl.tools.self_labels import SelfLabelOptions, SelfLabels, following_loss, self_labelled_rows
 from llm_rl.tools.trajectories import TrajectoryDataset
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.tool_play import END, ScriptedEngine, chat_model, chat_tokenizer
 
 TEMPLATE = (
@@ -23,13 +24,9 @@ TEMPLATE = (
 """A result stands between `=` and what the model writes next."""
 ROW = {"prompt": [{"role": "user", "content": "?"}], "chosen": "so 7!x", "of": "a friend"}
 BIGRAMS = {
-    " ": {"[": 0.5, "7": 0.1},
-    "7": {"!": 0.25, "[": 0.2},
-    "=": {"7": 0.2, "!": 0.3},
-    "6": {"7": 0.8, "!": 0.01},
-    "3": {"7": 0.05, "!": 0.9},
-    "!": {"x": 0.4, "[": 0.01},
-}
+    " ": {"[": 0.5, "7": 0.1}, "7": {"!": 0.25, "[": 0.2}, "=": {"7": 0.2, "!": 0.3}, "6": {"7": 0.8, "!": 0.01},
+    "3": {"7": 0.05, "!": 0.9}, "!": {"x": 0.4, "[": 0.01},
+}  # fmt: skip
 
 
 def read(body: str) -> list[ToolCall]:
@@ -62,14 +59,9 @@ def bigram_model(probabilities: Mapping[str, Mapping[str, float]]) -> LlamaForCa
     """A Llama without layers: p(next | last) as given, what is left over is shared evenly by all other tokens."""
     size = len(chat_tokenizer())
     config = LlamaConfig(
-        vocab_size=size,
-        hidden_size=size,
-        head_dim=2,
-        num_attention_heads=1,
-        num_hidden_layers=0,
-        rms_norm_eps=0.0,
+        vocab_size=size, hidden_size=size, head_dim=2, num_attention_heads=1, num_hidden_layers=0, rms_norm_eps=0.0,
         tie_word_embeddings=False,
-    )
+    )  # fmt: skip
     model = LlamaForCausalLM(config).double()
     table = torch.full((size, size), 1 / size, dtype=torch.float64)  # (last, next)
     for last, row in probabilities.items():
@@ -99,8 +91,7 @@ def test_the_weights_of_the_tokens_that_follow() -> None:
     assert following_loss(logprobs, mask).tolist() == pytest.approx([expected, 3 / 3])
     assert following_loss(logprobs, mask, reach=1).tolist() == pytest.approx([1.0, 3.0])
     assert following_loss(logprobs, mask, reach=2).tolist() == pytest.approx([(2 * 1 + 1 * 2) / 3, 2 * 3 / 3])
-    with pytest.raises(ValueError, match="reach is 0"):
-        following_loss(logprobs, mask, reach=0)
+    refused("reach is 0", lambda: following_loss(logprobs, mask, reach=0))
 
 
 def test_a_call_stays_where_its_result_helps() -> None:
@@ -208,7 +199,5 @@ def test_what_self_labelling_needs() -> None:
     ):
         with pytest.raises(ValueError, match=said):
             self_labelled_rows(model, tokenizer, [row], [after])
-    with pytest.raises(ValueError, match="sampling_threshold is 1"):
-        SelfLabelOptions(sampling_threshold=1.0)
-    with pytest.raises(ValueError, match="calls is 0"):
-        SelfLabelOptions(calls=0)
+    refused("sampling_threshold is 1", lambda: SelfLabelOptions(sampling_threshold=1.0))
+    refused("calls is 0", lambda: SelfLabelOptions(calls=0))

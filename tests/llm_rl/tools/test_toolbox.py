@@ -5,6 +5,7 @@ import pytest
 
 from llm_rl.tools.calls import ToolCall
 from llm_rl.tools.toolbox import Toolbox, ToolResult, methods_of
+from tests.helpers.refusals import refused
 
 
 def add(a: int, b: float = 1.0, note: str | None = None) -> float:
@@ -108,11 +109,7 @@ def test_what_is_no_tool() -> None:
 
     def bare(a): ...  # type: ignore[no-untyped-def]
 
-    with pytest.raises(ValueError, match="two tools are called 'add'"):
-        Toolbox([add, add])
-    with pytest.raises(ValueError, match="'later' is a coroutine function"):
-        Toolbox([later])
-    with pytest.raises(ValueError, match=r"'bare' cannot be described to a model: .*docstring"):
-        Toolbox([bare])
-    with pytest.raises(ValueError, match="tools has 3"):
-        Toolbox([3])  # type: ignore[list-item]
+    refused("two tools are called 'add'", lambda: Toolbox([add, add]))
+    refused("'later' is a coroutine function", lambda: Toolbox([later]))
+    refused(r"'bare' cannot be described to a model: .*docstring", lambda: Toolbox([bare]))
+    refused("tools has 3", lambda: Toolbox([3]))  # type: ignore[list-item]

@@ -39,16 +39,9 @@ def grpo(folder: Path, model: Any, **changes: Any) -> tuple[GRPOTrainer, KeepGra
     args = GRPOArguments(**settings(folder, **chosen))
     reference = {"ref_model": chat_model(seed=5)} if "kl_weight" in changes else {}
     run = GRPOTrainer(
-        model,
-        None,
-        args,
-        ROWS,
-        chat_tokenizer(),
-        engine=engine(),
-        environment_factory=Count,
-        callbacks=[kept],
+        model, None, args, ROWS, chat_tokenizer(), engine=engine(), environment_factory=Count, callbacks=[kept],
         **reference,
-    )
+    )  # fmt: skip
     samples = keep_samples(run)
     run.train()
     return run, kept, samples

@@ -11,17 +11,20 @@ from tests.helpers.warm_process import SERVER
 from tests.llm_rl.helpers.runs import play
 
 SAVED: dict[str, Any] = {
-    "dtype": "float32",
-    "own": True,
-    "lr_scheduler_type": "cosine",
-    "logging_steps": 3,
-    "save_strategy": "steps",
-    "save_steps": 1,
-    "save_total_limit": 2,
-}
+    "dtype": "float32", "own": True, "lr_scheduler_type": "cosine", "logging_steps": 3, "save_strategy": "steps",
+    "save_steps": 1, "save_total_limit": 2,
+}  # fmt: skip
 ROLL_OUTS = {**SAVED, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "kl_weight": 0.1}
 GRPO = {**ROLL_OUTS, "kind": "grpo", "num_iterations": 4, "dynamic_sampling_attempts": 1}
 PPO = {**ROLL_OUTS, "kind": "ppo", "per_device_train_batch_size": 2, "num_ppo_epochs": 4, "max_steps": 7}
+VAPOR = {**GRPO, "kind": "vapor", "max_steps": 7, "pref_loss_weight": 0.2}
+DPO = {"kind": "dpo", "own": False, "max_steps": 5, "logging_steps": 2}
+PAIRS = {"critic_pairs": 3, "critic_generations": 2}
+RARO = {**SAVED, "kind": "raro", "max_steps": 6, "per_device_train_batch_size": 8, "num_iterations": 2, **PAIRS}
+EXTRAS = {
+    "ImportanceCorrection": {}, "RolloutAhead": {}, "EntropyBonus": {"coef": 0.1, "target": 9.0, "coef_delta": 0.02},
+    "Chord": {"mu_peak": 0.4},
+}  # fmt: skip
 TOOLS = {**SAVED, "tools": True, "per_device_train_batch_size": 8, "max_steps": 6}
 RUNS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     # Eight prompts, two a roll-out of four steps: an epoch has sixteen steps, and log lines cross roll-outs. Killed
@@ -36,58 +39,17 @@ RUNS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
             "num_iterations": 2,
             "max_steps": 6,
             "logging_steps": 1,
-            "extensions": {
-                "ImportanceCorrection": {},
-                "RolloutAhead": {},
-                "EntropyBonus": {"coef": 0.1, "target": 9.0, "coef_delta": 0.02},
-                "Chord": {"mu_peak": 0.4},
-            },
+            "extensions": EXTRAS,
         },
         (3, 4),
     ),
     # Tags that random tokens hold now and then.
-    "vapor": (
-        {
-            **GRPO,
-            "kind": "vapor",
-            "max_steps": 7,
-            "pref_loss_weight": 0.2,
-            "max_completion_length": 8,
-            "verifiable_term_split": ["e", "o"],
-        },
-        (2, 6),
-    ),
+    "vapor": ({**VAPOR, "max_completion_length": 8, "verifiable_term_split": ["e", "o"]}, (2, 6)),
     # Killed within a buffer: the last checkpoint is that of step 3.
-    "raro": (
-        {
-            **SAVED,
-            "kind": "raro",
-            "max_steps": 6,
-            "per_device_train_batch_size": 8,
-            "num_iterations": 2,
-            "critic_pairs": 3,
-            "critic_generations": 2,
-            "critic_warmup": 0.3,
-            "replay_capacity": 9,
-            "replay_mode": "reservoir",
-            "kl_weight": 0.1,
-        },
-        (4,),
-    ),
+    "raro": ({**RARO, "critic_warmup": 0.3, "replay_capacity": 9, "replay_mode": "reservoir", "kl_weight": 0.1}, (4,)),
     "ppo, value model": ({**PPO, "value_function": "model"}, (2, 6)),
     "ppo, adapters and head": ({**PPO, "lora": 2}, (2, 6)),
-    "dpo": (
-        {
-            **SAVED,
-            "kind": "dpo",
-            "own": False,
-            "max_steps": 5,
-            "per_device_train_batch_size": 2,
-            "gradient_accumulation_steps": 2,
-            "logging_steps": 2,
-        },
-        (2, 4),
-    ),
+    "dpo": ({**SAVED, **DPO, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}, (2, 4)),
     # A roll-out serves two steps.
     "tools, grpo, a sample a turn": (
         {**TOOLS, "kind": "grpo", "num_iterations": 2, "episode_as": "turns", "kl_weight": 0.1},

@@ -44,11 +44,7 @@ RUNS: dict[str, tuple[Settings, Settings, Settings]] = {
     ),
     "grpo, chord": ({**GRPO, "max_steps": 2}, {**ALONE, **chord(4)}, {**HALF, **chord(1)}),
     "grpo, turns": ({**TURNS, "loss_type": "grpo"}, ALONE, HALF),
-    "grpo, conversations": (
-        {**TURNS, "loss_type": "dapo", "episode_as": "sample", "kl_weight": 0.1},
-        ALONE,
-        HALF,
-    ),
+    "grpo, conversations": ({**TURNS, "loss_type": "dapo", "episode_as": "sample", "kl_weight": 0.1}, ALONE, HALF),
     "grpo, ahead": (AHEAD, {**ALONE, "extensions": {"ImportanceCorrection": {}}}, {**HALF, **EXTENDED}),
     "tools, grpo": ({**TOOLS, "loss_type": "grpo"}, ALONE, HALF),
     "tools, turns": ({**TOOLS, "loss_type": "dapo", "episode_as": "turns", "kl_weight": 0.1}, ALONE, HALF),

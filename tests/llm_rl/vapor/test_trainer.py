@@ -8,6 +8,7 @@ import torch
 from llm_rl.rollout.rewards import RewardError
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
 from tests.helpers import SHORT
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers import tiny_grpo
 from tests.llm_rl.helpers.tiny_grpo import KeepGradients, KeepSteps, keep_samples, untimed
 from tests.llm_rl.helpers.tiny_vapor import (
@@ -100,8 +101,7 @@ def test_an_error_of_a_reward_function_names_it(tmp_path: Path) -> None:
     def broken(completions: list[str], **kwargs: Any) -> list[float]:
         return [float("nan")] * len(completions)
 
-    with pytest.raises(RewardError, match="'broken' returned nan"):
-        trainer(tmp_path, reward_funcs=broken).train()
+    refused("'broken' returned nan", lambda: trainer(tmp_path, reward_funcs=broken).train(), RewardError)
 
 
 def test_beta_zero_is_pure_verifiable_reward(tmp_path: Path) -> None:
@@ -154,18 +154,11 @@ def tiny_task(folder: Path, **changes: Any) -> VAPORTrainer:
     rows = [{**row, "chosen": "sky sea moon", "rejected": "sky two moon"} for row in tiny_grpo.distinct_rows()]
     args = VAPORArguments(
         **{
-            "output_dir": str(folder),
-            "max_steps": 20,
-            "per_device_train_batch_size": 32,
-            "num_generations": 8,
-            "max_completion_length": 10,
-            **SHORT,
-            "learning_rate": 1e-2,
-            "verifiable_term_split": ["e", "n"],
-            "preference_term_split": ["sky", "moon"],
-            **changes,
+            "output_dir": str(folder), "max_steps": 20, "per_device_train_batch_size": 32, "num_generations": 8,
+            "max_completion_length": 10, **SHORT, "learning_rate": 1e-2, "verifiable_term_split": ["e", "n"],
+            "preference_term_split": ["sky", "moon"], **changes,
         }
-    )
+    )  # fmt: skip
     return VAPORTrainer(tiny_grpo.new_model(), short, args, rows, tiny_grpo.tokenizer())
 
 
@@ -231,10 +224,8 @@ def test_chat_rows(tmp_path: Path) -> None:
 
 
 def test_rows_that_do_not_fit(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="'chosen' of a row is None"):
-        trainer(tmp_path, data=[{"prompt": "red"}])
-    with pytest.raises(ValueError, match="'rejected' of a row is 3"):
-        trainer(tmp_path, data=[{**ROWS[0], "rejected": 3}])
+    refused("'chosen' of a row is None", lambda: trainer(tmp_path, data=[{"prompt": "red"}]))
+    refused("'rejected' of a row is 3", lambda: trainer(tmp_path, data=[{**ROWS[0], "rejected": 3}]))
     long = "<RESPONSE>" + "zq" * 100 + "</RESPONSE>"
     with pytest.raises(ValueError, match="exceeds the model's 128 positions"):
         trainer(tmp_path, data=[{"prompt": "red", "chosen": long, "rejected": long}] * 4).train()

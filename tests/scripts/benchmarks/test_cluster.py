@@ -67,15 +67,9 @@ def test_a_small_pass_takes_as_long_as_reading_the_weights() -> None:
 def test_a_step_by_hand_on_two_cards() -> None:
     """One has passes of 2, 1 states, the other of 1; a state takes a second, an update three, two fit in a pass."""
     args = replace(
-        EVEN,
-        parameters=1.0,
-        length=1,
-        max_tokens_per_pass=2,
-        peak_flops=2.0,
-        utilization=1.0,
-        memory=1e9,
+        EVEN, parameters=1.0, length=1, max_tokens_per_pass=2, peak_flops=2.0, utilization=1.0, memory=1e9,
         host_pass=0.5,
-    )
+    )  # fmt: skip
     states = np.array([[2, 1], [1, 0]])
     plain = simulate(args, PLAIN._replace(reduced=0.0), states, 0.1)
     assert (plain.rollout, plain.update) == pytest.approx((3 + 2 * 0.5 + 0.3, 9 + 2 * 1.0))

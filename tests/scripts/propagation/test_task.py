@@ -140,12 +140,8 @@ def test_all_traces_of_a_length_can_be_drawn_and_no_more() -> None:
 
 
 COMMON = {
-    "per_device_train_batch_size": 4,
-    "learning_rate": 1e-3,
-    "report_to": "none",
-    "use_cpu": True,
-    "disable_tqdm": True,
-}
+    "per_device_train_batch_size": 4, "learning_rate": 1e-3, "report_to": "none", "use_cpu": True, "disable_tqdm": True,
+}  # fmt: skip
 
 
 def test_the_batch_is_one_that_trainers_take_and_keep() -> None:

@@ -14,6 +14,7 @@ from scripts.referee.report import Found, overview, pages, table, tried
 from scripts.referee.unique import UniqueArguments
 from sudoku_dllm.trials import Records, write_job
 from sudoku_dllm.trials.rates import chosen_rates
+from tests.helpers.refusals import refused
 
 STUDIES = Path(__file__).parents[3] / "data" / "study" / "referee"
 SETTINGS = {"tokens_per_step": 2, "cpu_seconds": 30.0, "reward": "passes", "divergence": False}
@@ -83,10 +84,8 @@ def test_how_answers_compare_with_the_authors_own(tmp_path: Path) -> None:
 
 def test_what_cannot_be_told(run: Path, tmp_path: Path) -> None:
     write(run, "espo", 0, 5, 5)
-    with pytest.raises(ValueError, match="no result of espo with seed 1"):
-        Found(Records(run))
-    with pytest.raises(FileNotFoundError, match="holds no results"):
-        table(Records(tmp_path / "none"))
+    refused("no result of espo with seed 1", lambda: Found(Records(run)))
+    refused("holds no results", lambda: table(Records(tmp_path / "none")), FileNotFoundError)
 
 
 def test_the_rates_that_were_tried(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from sudoku_dllm.kill_test.processes import Started
 from sudoku_dllm.kill_test.resume import ResumeReport, ResumeTestError, check_resume, main
 from tests.helpers import warm_process  # noqa: F401  (functions then start in processes that have imported what they need)
 from tests.helpers.drawn import first_seed
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.small_training import train
 
 COMMAND = [sys.executable, str(Path(__file__).parents[2] / "llm_rl" / "helpers" / "small_training.py"), "{folder}"]
@@ -87,15 +88,11 @@ def test_a_program_that_does_not_repeat_itself_is_not_blamed_for_the_kills(tmp_p
 
 
 def test_what_cannot_be_tested_is_said_before_or_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ResumeTestError, match=r"exit code 1; .*reference\.log"):
-        check_resume([*COMMAND, "broken"], tmp_path)
+    refused(r"exit code 1; .*reference\.log", lambda: check_resume([*COMMAND, "broken"], tmp_path), ResumeTestError)
     assert "nothing works" in (tmp_path / "reference.log").read_text()
-    with pytest.raises(FileExistsError, match="holds a kill test already"):
-        check_resume(COMMAND, tmp_path)
-    with pytest.raises(ValueError, match="kills is 0"):
-        check_resume(COMMAND, tmp_path / "other", kills=0)
-    with pytest.raises(ValueError, match="no folder checkpoint-<step>"):
-        check_resume(["mkdir", "{folder}"], tmp_path / "empty")
+    refused("holds a kill test already", lambda: check_resume(COMMAND, tmp_path), FileExistsError)
+    refused("kills is 0", lambda: check_resume(COMMAND, tmp_path / "other", kills=0))
+    refused("no folder checkpoint-<step>", lambda: check_resume(["mkdir", "{folder}"], tmp_path / "empty"))
     with pytest.raises(SystemExit) as ended:
         main(["--output_dir", str(tmp_path / "other"), "--", "python", "train.py"])
     assert ended.value.code == 2 and "write {folder} in the place" in capsys.readouterr().err

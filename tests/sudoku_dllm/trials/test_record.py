@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sudoku_dllm.trials.record import OUTCOMES, RECORDS, RESULT, Records, job_name, pack, write_job
+from tests.helpers.refusals import refused
 
 NUMBERS = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308]
 """Floats of which one digit less would be another number."""
@@ -100,16 +101,14 @@ def test_a_job_is_not_there_before_all_of_it_is_written(tmp_path, monkeypatch, s
         raise OSError("no space left")
 
     monkeypatch.setattr(f"llm_rl.training.storage.os.{step}", full)
-    with pytest.raises(OSError, match="no space left"):
-        write_job(tmp_path / "a/seed0", {}, outcomes(0))
+    refused("no space left", lambda: write_job(tmp_path / "a/seed0", {}, outcomes(0)), OSError)
     assert Records(tmp_path).jobs() == [] and not (tmp_path / "a/seed0" / RESULT).exists()
 
 
 def test_seeds_of_different_settings_are_not_packed(tmp_path: Path) -> None:
     write_job(tmp_path / "a/seed0", {}, outcomes(0))
     write_job(tmp_path / "a/seed1", {}, {**outcomes(1), "share": np.zeros(3)})
-    with pytest.raises(ValueError, match="the seeds of a have different outcomes"):
-        pack(tmp_path, tmp_path / "packed")
+    refused("the seeds of a have different outcomes", lambda: pack(tmp_path, tmp_path / "packed"))
     assert not (tmp_path / "packed").exists()
 
 

@@ -1,19 +1,24 @@
 """A comparison of one's own as a user writes and runs it: `examples/compare_addition.py`, in small, and its table."""
 
 import json
+import os
 import re
+import signal
+import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from safetensors.torch import load_file
 
 from sudoku_dllm.trials import Records, write_job
-from sudoku_dllm.trials.jobs import Job, Lines
+from sudoku_dllm.trials.jobs import Job, Lines, in_processes
 from sudoku_dllm.trials.trial import TrialArguments
 from sudoku_dllm.trials.trial_report import table
-from tests.helpers.warm_process import finished, run_script
+from tests.helpers.warm_process import SERVER, finished, run_script
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "compare_addition.py"
@@ -115,6 +120,34 @@ def test_the_example_is_as_short_as_its_page_says() -> None:
     page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
     lines = len(EXAMPLE.read_text(encoding="utf-8").splitlines())
     assert lines <= 150 and f"{lines} lines" in page
+
+
+class Endless:
+    """A setting whose jobs never say how far they are."""
+
+    quiet = True
+
+    def run(self, job: Job, folder: Path, **_: Any) -> None:
+        with FileLock(folder / "lock"):
+            (folder / "begun").touch()
+            time.sleep(600)
+
+
+def start_a_job(folder: Path) -> None:
+    in_processes(Endless(), folder, [Job("endless", 0)], 1, resume=False)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_job_ends_with_the_process_that_started_it(tmp_path: Path, how: signal.Signals) -> None:
+    process, folder, until = SERVER.Process(target=start_a_job, args=(tmp_path,)), tmp_path / "endless/seed0", 200.0
+    process.start()
+    while not (folder / "begun").exists() and (until := until - 0.1) > 0:
+        time.sleep(0.1)
+    os.kill(process.pid or 0, how)
+    process.join()
+    with FileLock(folder / "lock", timeout=60):  # held while the job runs
+        assert (folder / "begun").exists() and process.exitcode == -how
 
 
 def test_time_left_is_measured_after_ten_seconds_and_told_every_twenty(capsys: pytest.CaptureFixture[str]) -> None:

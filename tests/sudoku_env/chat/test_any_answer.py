@@ -11,6 +11,7 @@ from sudoku_env import SudokuText, generate, parse_puzzle, text_rows
 from sudoku_env.board import is_solved, to_string
 from sudoku_env.chat.game import CHOICE, Game, closest_solution
 from sudoku_env.errors import BoardError, SudokuError
+from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers.every_grid import backbone_of, every_grid, random_board, solutions_of
 
 SEVERAL = "1" + "." * 15
@@ -114,10 +115,7 @@ def test_puzzles_are_dealt_by_their_seed_and_rows_are_theirs():
 
 
 def test_a_puzzle_with_several_solutions_needs_to_be_told():
-    with pytest.raises(BoardError, match='pass answers="any"'):
-        SudokuText(size=4).reset(options={"puzzle": SEVERAL})
-    with pytest.raises(SudokuError, match="answers='all' is unknown"):
-        SudokuText(size=4, answers="all")
-    with pytest.raises(BoardError, match="leave them out"):
-        text_rows(1, size=4, rule="singles", answers="any")
+    refused('pass answers="any"', lambda: SudokuText(size=4).reset(options={"puzzle": SEVERAL}), BoardError)
+    refused("answers='all' is unknown", lambda: SudokuText(size=4, answers="all"), SudokuError)
+    refused("leave them out", lambda: text_rows(1, size=4, rule="singles", answers="any"), BoardError)
     assert SudokuText(size=4, answers="any", rule="singles").rule == "singles"

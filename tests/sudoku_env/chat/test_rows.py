@@ -14,6 +14,7 @@ from sudoku_env.generator import generate
 from sudoku_env.prompts.text import TEMPLATES, parse_puzzle
 from sudoku_env.puzzles import Puzzles, default_puzzles
 from sudoku_env.solver import solve
+from tests.helpers.refusals import refused
 
 PUZZLE = "123.341221434.21"
 CHOSEN = """<REASONING>
@@ -108,13 +109,8 @@ def test_rows_depend_on_their_puzzle_the_seed_and_their_number():
 
 
 def test_what_cannot_be_asked():
-    with pytest.raises(SudokuError, match="'prose'"):
-        chat_prompt(PUZZLE, "prose")
-    with pytest.raises(SudokuError, match="'short'; leave the template out"):
-        chat_prompt(PUZZLE, "short", "brief")
-    with pytest.raises(SudokuError, match="form 'terse'; choose one of"):
-        chat_prompt(PUZZLE, form="terse")
-    with pytest.raises(SudokuError, match="form 'terse'; choose one of"):
-        chat_answer(derive(PUZZLE), "terse")
-    with pytest.raises(SudokuError, match="no blank"):
-        chat_row(parse_board("1234341221434321"), np.random.default_rng(0))
+    refused("'prose'", lambda: chat_prompt(PUZZLE, "prose"), SudokuError)
+    refused("'short'; leave the template out", lambda: chat_prompt(PUZZLE, "short", "brief"), SudokuError)
+    refused("form 'terse'; choose one of", lambda: chat_prompt(PUZZLE, form="terse"), SudokuError)
+    refused("form 'terse'; choose one of", lambda: chat_answer(derive(PUZZLE), "terse"), SudokuError)
+    refused("no blank", lambda: chat_row(parse_board("1234341221434321"), np.random.default_rng(0)), SudokuError)

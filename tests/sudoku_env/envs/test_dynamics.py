@@ -14,17 +14,9 @@ SOLUTION = np.array([1, 2, 2, 1], dtype=np.uint8)
 
 def step(response, position, token, definite=(False,) * 4, lam=0.5, **options):
     return step_batch(
-        np.array([response]),
-        np.array([position]),
-        np.array([token]),
-        cell_positions=CELLS,
-        digit_ids=DIGITS,
-        mask_id=MASK,
-        solutions=SOLUTION[None],
-        definite=np.array([definite]),
-        lam=lam,
-        **options,
-    )
+        np.array([response]), np.array([position]), np.array([token]), cell_positions=CELLS, digit_ids=DIGITS,
+        mask_id=MASK, solutions=SOLUTION[None], definite=np.array([definite]), lam=lam, **options,
+    )  # fmt: skip
 
 
 def test_reward_by_hand():
@@ -108,16 +100,9 @@ def test_expected_reward_is_f(seed):
     positions, tokens = np.repeat(masked, vocabulary - 1), np.tile(np.arange(vocabulary - 1), len(masked))
     count = len(positions)
     rewards = step_batch(
-        np.tile(response, (count, 1)),
-        positions,
-        tokens,
-        cell_positions=CELLS,
-        digit_ids=DIGITS,
-        mask_id=MASK,
-        solutions=np.tile(SOLUTION, (count, 1)),
-        definite=np.tile(definite, (count, 1)),
-        lam=lam,
-    ).rewards
+        np.tile(response, (count, 1)), positions, tokens, cell_positions=CELLS, digit_ids=DIGITS, mask_id=MASK,
+        solutions=np.tile(SOLUTION, (count, 1)), definite=np.tile(definite, (count, 1)), lam=lam,
+    ).rewards  # fmt: skip
     mean = (position_policy[:, None] * token_policy * rewards.reshape(len(masked), -1)).sum()
 
     f = 0.0

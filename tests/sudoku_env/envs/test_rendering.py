@@ -10,6 +10,7 @@ from sudoku_env.envs.rendering import DEFINITE, GIVEN, PAPER, WRONG, decode_gif,
 from sudoku_env.errors import BoardError
 from sudoku_env.generator import generate
 from sudoku_env.kernels.unmask import NOT_A_DIGIT
+from tests.helpers.refusals import refused
 
 PUZZLE = parse_board("1..4|..12|21..|.3..")
 SOLUTION = parse_board("1234|3412|2143|4321")
@@ -137,10 +138,8 @@ def test_a_cell_filled_before_it_was_definite_is_a_guess():
 
 
 def test_a_filled_cell_may_not_change():
-    with pytest.raises(BoardError, match="step 2 changes row 1, column 2"):
-        trace_views(boards_of([(1, 2)], [(1, 3)]), SOLUTION)
-    with pytest.raises(BoardError, match=r"got \(16,\)"):
-        trace_views(PUZZLE, SOLUTION)
+    refused("step 2 changes row 1, column 2", lambda: trace_views(boards_of([(1, 2)], [(1, 3)]), SOLUTION), BoardError)
+    refused(r"got \(16,\)", lambda: trace_views(PUZZLE, SOLUTION), BoardError)
 
 
 def test_gif_has_a_frame_for_every_board(tmp_path):

@@ -9,6 +9,7 @@ from sudoku_env.envs.sources import PromptPool, PuzzlePool
 from sudoku_env.errors import BoardError, PuzzleParseError, SudokuError
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.puzzles import Puzzles, default_puzzles
+from tests.helpers.refusals import refused
 
 BOARDS = ["1...|..3.|.1..|...2", "1..4|..12|21..|.3.."]
 SIX = default_puzzles(6).boards[0]
@@ -31,8 +32,7 @@ def puzzles_of(boards, solutions):
     ],
 )
 def test_boards_without_one_solution_make_no_puzzles(boards, message):
-    with pytest.raises(BoardError, match=message):
-        Puzzles.of(boards)
+    refused(message, lambda: Puzzles.of(boards), BoardError)
 
 
 def test_puzzles_of_boards_have_their_solutions():
@@ -43,8 +43,7 @@ def test_puzzles_of_boards_have_their_solutions():
 
 def test_a_pool_refuses_what_cannot_be_played():
     good = Puzzles.of(BOARDS)
-    with pytest.raises(SudokuError, match=r"expected Puzzles, got list; Puzzles\.of"):
-        PuzzlePool(BOARDS)
+    refused(r"expected Puzzles, got list; Puzzles\.of", lambda: PuzzlePool(BOARDS), SudokuError)
     for boards, solutions, message in (
         (good.boards[:0], good.solutions[:0], "N > 0"),
         (good.boards, good.solutions[:1], r"got \(2, 16\) and \(1, 16\)"),
@@ -59,18 +58,15 @@ def test_a_pool_refuses_what_cannot_be_played():
 
 @pytest.mark.parametrize("prompts", [[], "sudoku 4x4 1..4..1221...3..", [3], [None]])
 def test_prompts_are_a_list_of_texts(prompts):
-    with pytest.raises(SudokuError, match="list of at least one text"):
-        PromptPool(prompts)
+    refused("list of at least one text", lambda: PromptPool(prompts), SudokuError)
 
 
 def test_prompts_hold_a_puzzle_each():
-    with pytest.raises(PuzzleParseError, match="no puzzle"):
-        PromptPool([build_prompt(BOARDS[0]), "nothing here"])
+    refused("no puzzle", lambda: PromptPool([build_prompt(BOARDS[0]), "nothing here"]), PuzzleParseError)
     both = PromptPool([build_prompt(BOARDS[0]), build_prompt(SIX)])
     with pytest.raises(BoardError, match="expected 16 cells for size 4, got 36"):
         _ = both.puzzles
-    with pytest.raises(BoardError, match="cells"):
-        gymnasium.make(NAMES[0], source=both)
+    refused("cells", lambda: gymnasium.make(NAMES[0], source=both), BoardError)
 
 
 @pytest.mark.parametrize("name", NAMES)

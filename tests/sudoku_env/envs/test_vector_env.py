@@ -13,6 +13,7 @@ from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.envs.vector_env import SudokuVectorEnv
 from sudoku_env.errors import SudokuError, TokenLayoutError
 from sudoku_env.prompts.text import build_prompt
+from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers.sources import fixed_pool, pool_of, shuffled_pool
 
 BOARDS = "sudoku_env:Sudoku-v0"
@@ -215,13 +216,11 @@ def test_resets_come_first(name):
         with pytest.raises(gymnasium.error.ResetNeeded, match="episode 0"):
             ask()
     envs.reset(seed=0, options={"reset_mask": np.array([True, False])})
-    with pytest.raises(gymnasium.error.ResetNeeded, match="episode 1"):
-        envs.step(actions)
+    refused("episode 1", lambda: envs.step(actions), gymnasium.error.ResetNeeded)
     envs.reset(seed=0)
     while not (over := envs.step(actions)[2]).any():
         pass
-    with pytest.raises(gymnasium.error.ResetNeeded, match=f"episode {np.argmax(over)} is over"):
-        envs.step(actions)
+    refused(f"episode {np.argmax(over)} is over", lambda: envs.step(actions), gymnasium.error.ResetNeeded)
 
 
 @pytest.mark.parametrize(
@@ -248,16 +247,12 @@ def test_options_are_left_as_they_were():
 
 
 def test_bad_arguments():
-    with pytest.raises(SudokuError, match="num_envs must be at least 1"):
-        SudokuVectorEnv(0)
-    with pytest.raises(ValueError, match="Sometimes"):
-        SudokuVectorEnv(2, autoreset_mode="Sometimes")
-    with pytest.raises(TypeError, match="puzzle"):
-        SudokuUnmaskVectorEnv(2, puzzle=LOOSE)
+    refused("num_envs must be at least 1", lambda: SudokuVectorEnv(0), SudokuError)
+    refused("Sometimes", lambda: SudokuVectorEnv(2, autoreset_mode="Sometimes"))
+    refused("puzzle", lambda: SudokuUnmaskVectorEnv(2, puzzle=LOOSE), TypeError)
 
 
 def test_responses_of_two_sizes_do_not_mix():
     six = "12.45." + "456123" + "231564" + "564231" + "312645" + "64531."
     envs = SudokuUnmaskVectorEnv(2, source=PromptPool([PROMPTS[0], build_prompt(parse_board(six), "compact")]))
-    with pytest.raises(TokenLayoutError, match="4×4"):
-        envs.reset(options={"index": 1})
+    refused("4×4", lambda: envs.reset(options={"index": 1}), TokenLayoutError)

@@ -24,6 +24,7 @@ from trl.chat_template_utils import qwen3_chat_template
 from sudoku_env import SudokuText, text_rows
 from sudoku_env.errors import SudokuError
 from sudoku_env.integrations.trl import answer_reward, environment_factory
+from tests.helpers.refusals import refused
 
 PUZZLE, SOLUTION = "123.341221434321", "1234341221434321"
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"]
@@ -84,10 +85,8 @@ def test_rows_begin_games():
     row = text_rows(1, size=4, clues=6, tools=True)[0]
     assert tools.reset(**row) is None and tools.get_reward() == 0.0
     assert tools.reset(seed=3) == SudokuText(size=4, tools=True).reset(seed=3)[0]
-    with pytest.raises(SudokuError, match="neither"):
-        tools.reset(prompt=[])
-    with pytest.raises(SudokuError, match="num_generations=0 is no group"):
-        environment_factory(size=4, num_generations=0)
+    refused("neither", lambda: tools.reset(prompt=[]), SudokuError)
+    refused("num_generations=0 is no group", lambda: environment_factory(size=4, num_generations=0), SudokuError)
 
 
 def test_each_process_of_a_training_deals_puzzles_of_its_own(monkeypatch):

@@ -48,14 +48,9 @@ def test_moves():
     out = np.zeros(56, np.uint32)
     assert moves(WORDS, out) == B[0]
     expected = [
-        A[[1, 0, 3, 2, 5, 4, 7, 6]],
-        np.full(8, A[5]),
-        [A[0], B[0], C[0], 0, 0, 0, 0, 0],
-        [7, 8, 9, 31, 31, 31, 31, 31],
-        np.roll(A, 4),
-        np.concatenate([A[:4], B[:4]]),
-        np.concatenate([A[4:], B[4:]]),
-    ]
+        A[[1, 0, 3, 2, 5, 4, 7, 6]], np.full(8, A[5]), [A[0], B[0], C[0], 0, 0, 0, 0, 0], [7, 8, 9, 31, 31, 31, 31, 31],
+        np.roll(A, 4), np.concatenate([A[:4], B[:4]]), np.concatenate([A[4:], B[4:]]),
+    ]  # fmt: skip
     assert (out.reshape(7, 8) == np.array(expected)).all()
 
 

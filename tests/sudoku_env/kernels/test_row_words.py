@@ -21,14 +21,9 @@ def by_general_search(boards, limit):
     size = int(cells**0.5)
     table = geometry(size)
     search = Search(
-        np.zeros(STATE, np.int64),
-        np.empty(cells, np.uint8),
-        None,
-        np.empty((6, cells), np.int64),
-        np.empty(3 * size, np.int64),
-        np.empty(cells, np.uint8),
-        np.empty(0, np.uint64),
-    )
+        np.zeros(STATE, np.int64), np.empty(cells, np.uint8), None, np.empty((6, cells), np.int64),
+        np.empty(3 * size, np.int64), np.empty(cells, np.uint8), np.empty(0, np.uint64),
+    )  # fmt: skip
     search.state[LEFT] = 10**9
     solutions, counts = np.zeros_like(boards), np.zeros(len(boards), np.int64)
     assert search_batch(0, boards, table.units, table.units_of, limit, solutions, counts, search) == len(boards)

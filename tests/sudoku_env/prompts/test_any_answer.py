@@ -12,6 +12,7 @@ from sudoku_env.errors import BoardError, PuzzleParseError, SudokuError
 from sudoku_env.logic import definite_cells
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from sudoku_env.prompts.text import TEMPLATES
+from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers.every_grid import backbone_of, every_grid, random_board, solutions_of
 
 TOKENIZER = CharTokenizer()
@@ -39,10 +40,8 @@ def test_prompts_say_that_any_solution_is_right_and_give_their_board_back(size, 
         assert "any" in prompt.removeprefix(build_prompt(board, template))
         assert (parse_puzzle(prompt, "any") == board).all()
     assert prompt.startswith(build_prompt(board, template))
-    with pytest.raises(PuzzleParseError, match="no puzzle"):
-        parse_puzzle(prompt)
-    with pytest.raises(SudokuError, match="answers='some' is unknown"):
-        build_prompt(board, template, answers="some")
+    refused("no puzzle", lambda: parse_puzzle(prompt), PuzzleParseError)
+    refused("answers='some' is unknown", lambda: build_prompt(board, template, answers="some"), SudokuError)
 
 
 def test_a_blank_grid_is_the_puzzle_only_where_there_is_no_other():
@@ -54,20 +53,16 @@ def test_a_blank_grid_is_the_puzzle_only_where_there_is_no_other():
 
 
 def test_a_puzzle_with_several_solutions_is_pre_filled_on_demand():
-    with pytest.raises(PuzzleParseError, match=r'not unique: .*pass answers="any"'):
-        pre_fill(SEVERAL, TOKENIZER, LENGTH)
-    with pytest.raises(PuzzleParseError, match="no solution"):
-        filled("sudoku 4x4 123........4....")
-    with pytest.raises(SudokuError, match="answers='all' is unknown"):
-        pre_fill(SEVERAL, TOKENIZER, LENGTH, answers="all")
+    refused(r'not unique: .*pass answers="any"', lambda: pre_fill(SEVERAL, TOKENIZER, LENGTH), PuzzleParseError)
+    refused("no solution", lambda: filled("sudoku 4x4 123........4...."), PuzzleParseError)
+    refused("answers='all' is unknown", lambda: pre_fill(SEVERAL, TOKENIZER, LENGTH, answers="all"), SudokuError)
     for prompt in (SEVERAL, "sudoku 4x4 " + "." * 16):
         one = filled(prompt)
         assert one.layout.answers == "any" and (solutions_of(one.layout.puzzle) == one.layout.solution).all(1).any()
         again = TokenLayout.from_state(one.token_ids, TOKENIZER, answers="any")
         assert again.answers == "any" and (again.solution == one.layout.solution).all()
         assert pickle.loads(pickle.dumps(one)).layout.answers == "any"
-    with pytest.raises(PuzzleParseError, match="not unique"):
-        TokenLayout.from_state(filled(SEVERAL).token_ids, TOKENIZER)
+    refused("not unique", lambda: TokenLayout.from_state(filled(SEVERAL).token_ids, TOKENIZER), PuzzleParseError)
     assert pre_fill("sudoku 4x4 1..4..1221...3..", TOKENIZER, LENGTH).layout.answers == "one"
 
 
@@ -107,5 +102,4 @@ def test_a_rule_can_be_asked_for_where_there_is_one_solution_too():
     one = pre_fill("sudoku 4x4 1.....3..1.....2", TOKENIZER, LENGTH)
     assert len(detect_definite(one.token_ids, one.layout, "backbone")) == 12
     assert detect_definite(one.token_ids, one.layout) == detect_definite(one.token_ids, one.layout, "singles")
-    with pytest.raises(BoardError, match="rule 'luck' is unknown"):
-        detect_definite(one.token_ids, one.layout, "luck")
+    refused("rule 'luck' is unknown", lambda: detect_definite(one.token_ids, one.layout, "luck"), BoardError)

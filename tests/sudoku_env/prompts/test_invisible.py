@@ -12,14 +12,10 @@ from sudoku_env.prompts.tokens import pre_fill
 PACKED = "1..4..1221...3.."
 GRID = "1 . . 4\n. . 1 2\n2 1 . .\n. 3 . .\n"
 NAMES = {
-    "\u200b": "U+200B ZERO WIDTH SPACE",
-    "\ufeff": "U+FEFF ZERO WIDTH NO-BREAK SPACE",
-    "\u00ad": "U+00AD SOFT HYPHEN",
-    "\u2060": "U+2060 WORD JOINER",
-    "\u202a": "U+202A LEFT-TO-RIGHT EMBEDDING",
-    "\ufe0f": "U+FE0F VARIATION SELECTOR-16",
-    "\x00": "U+0000",
-}
+    "\u200b": "U+200B ZERO WIDTH SPACE", "\ufeff": "U+FEFF ZERO WIDTH NO-BREAK SPACE", "\u00ad": "U+00AD SOFT HYPHEN",
+    "\u2060": "U+2060 WORD JOINER", "\u202a": "U+202A LEFT-TO-RIGHT EMBEDDING",
+    "\ufe0f": "U+FE0F VARIATION SELECTOR-16", "\x00": "U+0000",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("character", NAMES)

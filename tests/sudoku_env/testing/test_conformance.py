@@ -18,6 +18,7 @@ from sudoku_env.envs.sources import PromptPool, PuzzlePool
 from sudoku_env.envs.unmask_env import UnmaskEnv
 from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
 from sudoku_env.generator import generate
+from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers.sources import fixed_pool, pool_of, shuffled_pool
 
 BOARDS = ["1...|..3.|.1..|...2", "1..4|..12|21..|.3.."]
@@ -322,11 +323,7 @@ FAULTS = [
         showing(lambda obs, info: (obs + np.uint8(info["illegal"]), info)),
         "illegal action .* changes the state",
     ),
-    (
-        "illegal_actions",
-        showing(lambda obs, info: (obs, info | {"illegal": False})),
-        r"info\['illegal'\] is not set",
-    ),
+    ("illegal_actions", showing(lambda obs, info: (obs, info | {"illegal": False})), r"info\['illegal'\] is not set"),
     ("pickle", {"__init__": hooked}, "no pickled copy can be made"),
     ("pickle", ForgetfulCopy, "a pickled copy goes on differently"),
     ("render", frame("rgb_array", None), "mode 'rgb_array': render.. gives no uint8"),
@@ -387,8 +384,7 @@ def test_a_spec_that_forgets_something_is_found():
         env.unwrapped.shift = 1
         return env
 
-    with pytest.raises(AssertionError, match="made from the spec starts differently"):
-        testing.check_spec(make)
+    refused("made from the spec starts differently", lambda: testing.check_spec(make), AssertionError)
 
 
 def make_sound(**arguments):
@@ -439,14 +435,12 @@ class SharedRows(Faulty):
     ],
 )
 def test_faults_of_vectors_are_found(faulty, check, message):
-    with pytest.raises(AssertionError, match=message):
-        check(faulty, make_sound, play_well)
+    refused(message, lambda: check(faulty, make_sound, play_well), AssertionError)
     check(Faulty, make_sound, play_well)
 
 
 def test_the_classes_ask_for_what_they_need():
-    with pytest.raises(NotImplementedError, match="define make"):
-        testing.EnvConformance().test_masks()
+    refused("define make", lambda: testing.EnvConformance().test_masks(), NotImplementedError)
     with pytest.raises(NotImplementedError, match="define make_vec"):
         type("Half", (testing.VectorEnvConformance,), {"make": lambda self: make_sound()})().test_vector_no_sharing()
 

@@ -8,15 +8,7 @@ import torch
 
 from llm_rl.grpo.extensions.chord import Chord, expert_loss
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
-from tests.llm_rl.helpers.tiny_grpo import (
-    EXPERTS,
-    KeepGradients,
-    distinct_rows,
-    new_model,
-    rows,
-    tokenizer,
-    trainer,
-)
+from tests.llm_rl.helpers.tiny_grpo import EXPERTS, KeepGradients, distinct_rows, new_model, rows, tokenizer, trainer
 
 
 def test_mu_by_hand() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from llm_rl.integrations.verl.rows import both_roles, critic_row, stored_row, write_parquet
 from llm_rl.raro import Pair, PolicyRows, Prompts, question_key
+from tests.helpers.refusals import refused
 
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
 
@@ -57,12 +58,10 @@ def test_a_stored_pair_is_asked_in_the_recorded_order(expert_first):
 
 
 def test_what_verl_could_not_use(tmp_path):
-    with pytest.raises(ValueError, match="kind 'text'; verl takes messages"):
-        both_roles(questions(kind="text"), "train", seed=0)
-    with pytest.raises(ValueError, match="'question' and 'answer'"):
-        both_roles(questions([{"question": "1+1?"}]), "train", seed=0)
-    with pytest.raises(ValueError, match="source is 'stored'"):
-        critic_row(questions()[0], 0, "train", source="stored")
-    with pytest.raises(ValueError, match="no rows"):
-        write_parquet(tmp_path / "train.parquet", [])
+    refused("kind 'text'; verl takes messages", lambda: both_roles(questions(kind="text"), "train", seed=0))
+    refused("'question' and 'answer'", lambda: both_roles(questions([{"question": "1+1?"}]), "train", seed=0))
+    with pytest.raises(ValueError, match="critic_batch is 'mixd'; choose one of 'separate', 'mixed'"):
+        both_roles(questions(), "train", seed=0, critic_batch="mixd")
+    refused("source is 'stored'", lambda: critic_row(questions()[0], 0, "train", source="stored"))
+    refused("no rows", lambda: write_parquet(tmp_path / "train.parquet", []))
     assert not list(tmp_path.iterdir())

@@ -15,6 +15,7 @@ from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.server.engine import ServerEngine
 from llm_rl.rollout.server.errors import ServerError
 from llm_rl.rollout.server.process import WATCH, ServerProcess
+from tests.helpers.refusals import refused
 from tests.helpers.warm_process import with_root_first
 from tests.llm_rl.helpers import tiny_grpo
 from tests.llm_rl.helpers.serving import SERVER, policy, token_logprobs
@@ -65,18 +66,15 @@ def test_adapters_reach_one_that_serves_the_model_without_them_and_an_error_star
 
 def test_one_that_does_not_start_tells_what_it_said() -> None:
     engine = ServerEngine(ServerProcess([sys.executable, "-c", "raise SystemExit('no room for weights')"]))
-    with pytest.raises(ServerError, match=r"ended; its last lines:\nno room for weights"):
-        engine.load_weights(new_model())
+    refused(r"ended; its last lines:\nno room for weights", lambda: engine.load_weights(new_model()), ServerError)
     slow = ServerEngine(ServerProcess([sys.executable, "-c", "import time; time.sleep(600)"], start_timeout=0.5))
-    with pytest.raises(ServerError, match=r"does not answer after 0\.5 s"):
-        slow.load_weights(new_model())
+    refused(r"does not answer after 0\.5 s", lambda: slow.load_weights(new_model()), ServerError)
 
 
 def test_adapters_of_a_rank_that_no_server_takes() -> None:
     model = policy()
     model.peft_config["default"].r = 1000
-    with pytest.raises(ValueError, match="rank 1000"):
-        ServerEngine(ServerProcess(SMALL)).load_weights(causal_model(model))
+    refused("rank 1000", lambda: ServerEngine(ServerProcess(SMALL)).load_weights(causal_model(model)))
 
 
 def test_a_server_and_what_it_started_end_with_who_asked_for_it(tmp_path: Path) -> None:
