@@ -41,8 +41,8 @@ def test_a_decode_in_the_page_is_that_of_python(browser: Any, address: str) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
-def test_200_decodes_in_the_page_are_those_of_python(browser: Any, address: str, name: str) -> None:
-    decode_in_page(browser, address, name, 200)
+def test_60_decodes_in_the_page_are_those_of_python(browser: Any, address: str, name: str) -> None:
+    decode_in_page(browser, address, name, 60)
 
 
 def decode_in_page(browser: Any, address: str, name: str, count: int) -> None:

@@ -213,23 +213,23 @@ def test_nothing_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert found.not_compared == ("scheduler.pt",) and not (tmp_path / "unpickled").exists()
 
 
-def trained(name: str, folder: Path) -> ResumeReport:
+def trained(name: str, folder: Path, kills: int) -> ResumeReport:
     words = f"-m scripts.benchmarks.kill_test_trainer {name} --max_steps 16 --output_dir"
-    return check_resume([sys.executable, *words.split(), "{folder}"], folder, kills=5, seed=22)
+    return check_resume([sys.executable, *words.split(), "{folder}"], folder, kills=kills, seed=22)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["grpo", "unmask"])
 def test_our_trainers_pass(tmp_path: Path, name: str) -> None:
-    report = trained(name, tmp_path)
-    assert report.passed and len(report.kills) >= 3, str(report)
+    report = trained(name, tmp_path, kills=3)
+    assert report.passed and len(report.kills) >= 2, str(report)
 
 
 @pytest.mark.long
 @pytest.mark.skipif(find_spec("trl") is None, reason="trl is not installed; pip install 'sudoku-dllm[trl]'")
 def test_trl_samples_anew_in_mid_buffer(tmp_path: Path) -> None:
     """A buffer serves the steps 1–4, 5–8 and so on; what docs/reliability.md says of TRL is still so."""
-    report = trained("trl", tmp_path)
+    report = trained("trl", tmp_path, kills=5)
     assert not report.passed and report.comparison is not None
     first = report.comparison.first
     assert first is not None and first.part == "completions" and first.step is not None and first.step % 4 != 1
