@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"sudoku-dllm{f' {command}' if command else ''}: interrupted", file=sys.stderr)
         # Where text that was being executed (a dataclass's, on import) is interrupted, Python ends `-m` by the signal
         # although it was caught; executing another text makes it forget that.
-        exec("")
+        exec("")  # nosec B102
         return 130
     except ModuleNotFoundError as error:
         name = str(error.name).split(".")[0]

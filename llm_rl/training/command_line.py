@@ -41,7 +41,7 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 def fail(message: str, status: int = USER_ERROR) -> NoReturn:
     """End the program with one line on stderr."""
     print(f"{Path(sys.argv[0]).name}: {' '.join(message.split())}", file=sys.stderr)
-    exec("")  # `python -m` ends by this status, as in sudoku_dllm.__main__
+    exec("")  # nosec B102 # `python -m` ends by this status, as in sudoku_dllm.__main__
     raise SystemExit(status)
 
 
