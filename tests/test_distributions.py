@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from dllm_rl import shipped_models
+from sudoku_env.kernels.cache_folder import cache_folder
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +56,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("elsewhere")
     venv.create(folder / "venv", with_pip=True)
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if (kept := cache_folder()) is not None:  # the wheel's kernels are the same, compiled here once
+        variables["NUMBA_CACHE_DIR"] = str(kept.parents[1])
 
     def run(program: str, *words: str) -> subprocess.CompletedProcess[str]:
         command = [str(folder / "venv" / "bin" / program), *words]
