@@ -110,7 +110,9 @@ def _table_records(reader: "csv.DictReader[str]", above: int, tier: str | None, 
                 if row.get(TIER_COLUMN) != tier:
                     continue
             taken = True
-            yield _record_of(place, row, columns)
+            record, given = _record_of(place, row, columns), sum(value is not None for value in row.values())
+            few = f"{given} fields where the header names {len(row)}; write one for each, empty where there is none"
+            yield record if record.fault or given == len(row) else Record(place, fault=few)  # else columns are shifted
     except csv.Error as error:
         yield Record(f"line {begin}", fault=f"not CSV ({error}); close each quotation mark")
     if tier is not None and not taken:

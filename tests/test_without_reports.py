@@ -133,7 +133,7 @@ for call in {list(CALLS)}:
         assert f"{library}; install it with pip install 'sudoku-dllm[reports]'" in line
 
 
-@pytest.mark.parametrize("script", ["train_sudoku.py", "benchmarks/grids.py"])
+@pytest.mark.parametrize("script", ["train_sudoku.py", "benchmarks/environments.py"])
 def test_scripts_that_need_them_end_before_they_start(run: Run, script: str, tmp_path: Path) -> None:
     code = f"import runpy; sys.argv[0] = {script!r}; runpy.run_path('scripts/{script}', run_name='__main__')"
     done = run(code, "--output_dir", str(tmp_path / "run"))

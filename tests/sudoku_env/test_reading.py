@@ -198,6 +198,11 @@ def test_what_the_program_writes_it_reads(size, seed, writer, share):
     assert len(read) == 1 and (read[0] == board).all()
 
 
+def test_a_row_with_fewer_fields_than_the_header_is_refused():
+    with pytest.raises(PuzzleParseError, match="line 2, column quizzes: 2 fields where the header names 3; write one"):
+        boards_in("," + READ["quizzes,solutions"][0], "mine")
+
+
 @settings(max_examples=300)
 @given(st.data(), st.sampled_from([form for form in READ if isinstance(READ[form][0], str)]))
 def test_one_wrong_character_is_refused_or_costs_one_cell(data, form):
