@@ -110,9 +110,11 @@ def _table_records(reader: "csv.DictReader[str]", above: int, tier: str | None, 
                 if row.get(TIER_COLUMN) != tier:
                     continue
             taken = True
-            record, given = _record_of(place, row, columns), sum(value is not None for value in row.values())
-            few = f"{given} fields where the header names {len(row)}; write one for each, empty where there is none"
-            yield record if record.fault or given == len(row) else Record(place, fault=few)  # else columns are shifted
+            record = _record_of(place, row, columns)
+            if not record.fault and None in row.values():  # then its columns may be others
+                told = f"{sum(value is not None for value in row.values())} fields where the header names {len(row)}"
+                record = Record(place, fault=f"{told}; write one for each, empty where there is none")
+            yield record
     except csv.Error as error:
         yield Record(f"line {begin}", fault=f"not CSV ({error}); close each quotation mark")
     if tier is not None and not taken:

@@ -6,7 +6,7 @@ masks, arXiv:2510.26788 and the names of TRL's `vllm_importance_sampling_mode`.
 """
 
 import math
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -87,7 +87,8 @@ def record_mismatch(metrics: MetricAccumulator, trainer_logps: Tensor, engine_lo
     metrics.add_max("engine_logp_diff_max", difference.max())
     metrics.add_ratio("engine_kl", masked_sum(approx_kl(engine, trainer), mask), tokens)
     # What does not count has the weight 1 in both: no index picks the others, for which a card would be waited for.
-    weights, of_rows = (_ratio(trainer_logps, engine_logps, mask, each).double() for each in get_args(CorrectionLevel))
+    weights = _ratio(trainer_logps, engine_logps, mask, "token").double()
+    of_rows = _ratio(trainer_logps, engine_logps, mask, "sequence").double()
     metrics.add_ratio("engine_chi2", (weights.square() - 1).sum(), tokens)
     metrics.add_ratio("engine_chi2_sequence", (of_rows[:, 0].square() - 1).sum(), rows.sum())
     metrics.add_effective_size("engine_ess", weights.masked_fill(~mask, 0.0), tokens)

@@ -1,7 +1,6 @@
 """The value function of PPO: a head on hidden states, of the policy or of a model of its own, and its file."""
 
 import copy
-import inspect
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 
 from llm_rl.rollout.data import RolloutBatch
 from llm_rl.rollout.scoring import causal_model
-from llm_rl.rollout.shared_prompts import positions
+from llm_rl.rollout.shared_prompts import inputs_of, positions
 from llm_rl.training.wrapper import ModelWrapper
 
 FILE = "value_function.safetensors"
@@ -58,7 +57,7 @@ class ValueFunction(nn.Module):
         ids = torch.cat([batch.prompt_ids, batch.completion_ids], 1)  # (B, P + T)
         mask = torch.cat([batch.prompt_mask, batch.completion_mask], 1).long()
         inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
-        if "position_ids" in inspect.signature(self.trunk.forward).parameters:
+        if "position_ids" in inputs_of(self.trunk.__class__):
             inputs["position_ids"] = positions(mask)
         hidden: Tensor = self.trunk(**inputs).last_hidden_state
         return hidden[:, -batch.completion_ids.shape[1] - 1 : -1]  # (B, T, D)

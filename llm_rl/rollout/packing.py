@@ -3,13 +3,12 @@
 transformers builds the block mask from positions that start anew (`masking_utils`), and FlashAttention its bounds.
 """
 
-import inspect
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from llm_rl.rollout.shared_prompts import positions
+from llm_rl.rollout.shared_prompts import inputs_of, positions
 from llm_rl.training.modes import evaluation_mode
 
 
@@ -36,7 +35,7 @@ def supports_packing(causal: Any) -> bool:
     Args:
         causal: A causal language model of transformers, without PEFT's wrapper.
     """
-    if causal.base_model is causal or "position_ids" not in inspect.signature(causal.forward).parameters:
+    if causal.base_model is causal or "position_ids" not in inputs_of(causal.__class__):
         return False
     ids = torch.arange(8, device=causal.device).unsqueeze(0) % causal.get_input_embeddings().weight.shape[0]
     rows = torch.cat([ids, ids.flip(1)])  # (2, 8)

@@ -3,25 +3,18 @@
 import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from llm_rl.rollout.shared_prompts import positions
+from llm_rl.rollout.shared_prompts import inputs_of, positions
 
 A_TOKEN = "token_type_ids"
 """How the names end of tensors that have a value for each token."""
 MOST = "pixel_values"
 """The tensor that the model's vision tower reads."""
-
-
-@cache
-def inputs_of(kind: Any) -> frozenset[str]:
-    """The names of what the forward pass of a class of models takes; read once, as every pass asks."""
-    return frozenset(inspect.signature(kind.forward).parameters)
 
 
 class PicturedPrompt(list[int]):

@@ -4,7 +4,6 @@ The loss is the cross-entropy of the answer's tokens and the end token; the prom
 are computed for most of them.
 """
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from transformers import TrainingArguments
 from llm_rl.rollout.data import check_row, encode_answer, encode_prompt, pad
 from llm_rl.rollout.pictures import PicturedPrompt, Pictures, beside_tokens, check_takes, reads_pictures, tokenizer_of
 from llm_rl.rollout.scoring import causal_model
+from llm_rl.rollout.shared_prompts import inputs_of
 from llm_rl.rollout.symptoms import warn_of_text_prompts
 from llm_rl.training.checkpoint import ExactTrainer
 
@@ -79,7 +79,7 @@ class AnswerCollator:
         tokenizer = tokenizer_of(tokenizer)
         self._pad_id = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
         self._causal = causal_model(model)
-        self._keeps = "logits_to_keep" in inspect.signature(self._causal.forward).parameters
+        self._keeps = "logits_to_keep" in inputs_of(self._causal.__class__)
 
     def __call__(self, items: Sequence[Mapping[str, list[int]]]) -> dict[str, Any]:
         """The batch of some items of `SupervisedDataset`.

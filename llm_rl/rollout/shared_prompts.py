@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+from functools import cache
 from typing import Any
 
 import torch
@@ -16,6 +17,12 @@ ASKS = (
     "gradient checkpointing"
 )
 """What sharing prompts needs."""
+
+
+@cache
+def inputs_of(kind: Any) -> frozenset[str]:
+    """The names of what the forward pass of a class of models takes; read once, as every pass asks."""
+    return frozenset(inspect.signature(kind.forward).parameters)
 
 
 def positions(mask: Tensor) -> Tensor:
@@ -69,7 +76,7 @@ def prompt_cache(
     # All but the last token: that one each row reads itself, as from it comes the first token of its own.
     mask = prompt_mask[firsts, :-1]
     inputs = {"input_ids": prompt_ids[firsts, :-1], "attention_mask": mask.long(), "use_cache": True}
-    if "position_ids" in inspect.signature(causal.forward).parameters:
+    if "position_ids" in inputs_of(causal.__class__):
         inputs["position_ids"] = positions(mask)
     cache = causal.base_model(**inputs).past_key_values
     cache.batch_select_indices(owners)

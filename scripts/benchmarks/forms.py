@@ -37,7 +37,7 @@ FORMS: dict[str, dict[str, Any]] = {
 
 def drawn(form: str, draw: Random) -> dict[str, Any]:
     """An answer of a form."""
-    words, numbers = draw.choices(["Ada", "blue", "fox", "river", "ten"], k=4), [draw.randrange(100) for _ in "four"]
+    words, numbers = draw.choices(["Ada", "blue", "fox", "river", "ten"], k=4), [draw.randrange(100) for _ in range(4)]
     record = {"name": words[0], "age": numbers[0], "tags": words[1:]}
     tree = {"root": {"left": words[0], "right": draw.choice([words[1], None])}}
     call = {"tool": draw.choice(["search", "add"]), "args": numbers}
@@ -90,8 +90,9 @@ class Leaning:
         prompts = tokenizer.batch_decode(options["input_ids"][:, :-LENGTH], skip_special_tokens=True)
         tokens = torch.stack([self.tokens[prompt] for prompt in prompts])  # (N, LENGTH)
         row, place = options["logits_mask"][:, -LENGTH:].nonzero(as_tuple=True)
-        leans = tokens[row, place] >= 0
-        output.logits[leans.nonzero().squeeze(1), tokens[row, place][leans]] += LEAN
+        wanted = tokens[row, place]  # -1 where it leans to none
+        rows = (wanted >= 0).nonzero().squeeze(1)
+        output.logits[rows, wanted[rows]] += LEAN
 
     def lean(self, prompts: list[str], form: str, share: float) -> None:
         """Lean to an answer of a form at a share of the positions."""

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import setitem
 from pathlib import Path
 from statistics import mean
 from threading import Thread
@@ -257,8 +258,8 @@ def _worker(setting: "Trial", job: Job, folder: Path, resume: bool, shares: Any)
         job,
         folder,
         resume=resume,
-        training=lambda share: shares.__setitem__(0, share),
-        judging=lambda share: shares.__setitem__(1, max(share, 1e-6)),
+        training=lambda share: setitem(shares, 0, share),
+        judging=lambda share: setitem(shares, 1, max(share, 1e-6)),
     )
 
 

@@ -83,8 +83,10 @@ class Espo(Surrogate):
         """See `Objective.loss`; T is the number of tokens that count."""
         number = copies.counted.sum(1)
         new = copies.token_estimates(logprobs).sum(1)  # (B,)
-        old = new.detach() if old is None else copies.token_estimates(old).sum(1)
-        surrogate = clipped_surrogate(new / number, old / number, advantages.reshape(-1), self.clip_low, self.clip_high)
+        then = new.detach() if old is None else copies.token_estimates(old).sum(1)
+        surrogate = clipped_surrogate(
+            new / number, then / number, advantages.reshape(-1), self.clip_low, self.clip_high
+        )
         values = surrogate.objective
         if ref is not None:
             reference = copies.token_estimates(ref).sum(1)

@@ -42,12 +42,12 @@ class Upo(Surrogate):
     ) -> Tensor:
         """See `Objective.loss`; log-probabilities are those of positions."""
         new = masked_sum(logprobs, copies.scored, -1)  # (B, M)
-        old = new.detach() if old is None else masked_sum(old, copies.scored, -1)
+        then = new.detach() if old is None else masked_sum(old, copies.scored, -1)
         values = clipped_surrogate(
-            new, old, advantages.reshape(-1, 1), self.clip_low, self.clip_high, max_log_ratio=10.0
+            new, then, advantages.reshape(-1, 1), self.clip_low, self.clip_high, max_log_ratio=10.0
         ).objective.sum(1)
         if ref is not None:
-            total, before = new.sum(1), old.sum(1)
+            total, before = new.sum(1), then.sum(1)
             if self.kept_as is not None:
                 before = before.to(self.kept_as).exp().log()
             order = total.detach()
