@@ -71,17 +71,23 @@ class StateScores(NamedTuple):
         row_of: int64 `(N, R)`, the row of `logits` for a masked position, -1 elsewhere.
         margins: fp32 `(N, R)`, -inf where not masked.
         position_logprobs: fp32 `(N, R)`, log π(ℓ|s), -inf where not masked.
+        best_logprobs: fp32 `(M,)`, log p_ℓ[1st].
     """
 
     logits: Tensor
     row_of: Tensor
     margins: Tensor
     position_logprobs: Tensor
+    best_logprobs: Tensor
 
 
-def log_margins(logits: Tensor, eps: float) -> Tensor:
-    """Margin `(...)` of logits `(..., V)` with excluded tokens at -inf; gradients reach both the 1st and the 2nd."""
-    logprobs = logits.topk(2, dim=-1).values - logits.logsumexp(dim=-1, keepdim=True)  # (..., 2)
+def two_best_logprobs(logits: Tensor) -> Tensor:
+    """log p of the 1st and the 2nd token, `(..., 2)`, of logits `(..., V)` with excluded tokens at -inf."""
+    return logits.topk(2, dim=-1).values - logits.logsumexp(dim=-1, keepdim=True)
+
+
+def log_margins(logprobs: Tensor, eps: float) -> Tensor:
+    """Margin `(...)` of the log-probabilities of the 1st and the 2nd, `(..., 2)`; gradients reach both."""
     first, second = torch.logaddexp(logprobs, torch.full_like(logprobs, eps).log()).unbind(-1)
     return first - second
 
@@ -156,13 +162,14 @@ def scores_of(logits: Tensor, masked: Tensor, config: PolicyConfig) -> StateScor
         FloatingPointError: The logits are not finite.
     """
     row_of = (masked.flatten().cumsum(0).view(masked.shape) - 1).masked_fill(~masked, -1)
-    packed = log_margins(logits, config.margin_eps)
+    logprobs = two_best_logprobs(logits)  # (M, 2)
+    packed = log_margins(logprobs, config.margin_eps)
     if not bool(packed.isfinite().all()):
         raise FloatingPointError("the model's logits are not finite; lower the learning rate or check the weights")
     # The row behind the last is -inf: position -1, where nothing is masked, reads it.
     margins = F.pad(packed, (0, 1), value=NEG_INF)[row_of]
     position_logprobs = masked_log_softmax(margins, masked, temperature=config.position_temperature)
-    return StateScores(logits, row_of, margins, position_logprobs)
+    return StateScores(logits, row_of, margins, position_logprobs, logprobs[:, 0])
 
 
 def token_logprobs_at(

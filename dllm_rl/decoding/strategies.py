@@ -75,7 +75,7 @@ def _at_masked(scores: StateScores, packed: Tensor) -> Tensor:
 
 
 def _probability(scores: StateScores, definite: Tensor) -> Tensor:
-    return _at_masked(scores, scores.logits.amax(-1) - scores.logits.logsumexp(-1))
+    return _at_masked(scores, scores.best_logprobs)
 
 
 def _margin_difference(scores: StateScores, definite: Tensor) -> Tensor:

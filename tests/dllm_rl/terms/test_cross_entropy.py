@@ -14,6 +14,7 @@ def scores(position: list[float], tokens: list[list[float]]) -> StateScores:
         row_of=torch.tensor([[0, 1, -1], [-1, -1, 2]]),
         margins=torch.zeros(2, 3),
         position_logprobs=table,
+        best_logprobs=torch.zeros(3),
     )
 
 
