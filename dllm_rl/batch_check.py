@@ -44,7 +44,6 @@ def check_batch(
 
 
 def _check_columns(problems: UnmaskBatch) -> None:
-    """Shapes and types of the tensors."""
     names = tuple(problems.per_problem)
     if missing := [name for name in UnmaskBatch.per_problem if name not in names]:
         remedy = "write (*UnmaskBatch.per_problem, …) and your own names"
@@ -106,7 +105,6 @@ def _check_answers(problems: UnmaskBatch) -> None:
 
 
 def _check_definite(problems: UnmaskBatch) -> None:
-    """What `definite` returns for the first problems at their start."""
     of = torch.arange(min(FIRST_STATES, len(problems)), device=problems.responses.device)
     states = problems.responses[of]
     found: Any = problems.definite(states, of)
@@ -125,7 +123,6 @@ def _check_definite(problems: UnmaskBatch) -> None:
 
 
 def _check_record_classes(problems: UnmaskBatch, task: UnmaskTask) -> None:
-    """A task names the data classes of its batches."""
     kind, inside = type(problems), (getattr(problems, item.name) for item in fields(problems))
     needed = [kind, *{type(value) for value in inside if is_dataclass(value) and not isinstance(value, type)}]
     written = ", ".join(each.__name__ for each in needed) + ("," if len(needed) == 1 else "")

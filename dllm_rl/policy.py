@@ -81,7 +81,7 @@ class StateScores(NamedTuple):
     best_logprobs: Tensor
 
 
-def two_best_logprobs(logits: Tensor) -> Tensor:
+def two_best(logits: Tensor) -> Tensor:
     """log p of the 1st and the 2nd token, `(..., 2)`, of logits `(..., V)` with excluded tokens at -inf."""
     return logits.topk(2, dim=-1).values - logits.logsumexp(dim=-1, keepdim=True)
 
@@ -162,7 +162,7 @@ def scores_of(logits: Tensor, masked: Tensor, config: PolicyConfig) -> StateScor
         FloatingPointError: The logits are not finite.
     """
     row_of = (masked.flatten().cumsum(0).view(masked.shape) - 1).masked_fill(~masked, -1)
-    logprobs = two_best_logprobs(logits)  # (M, 2)
+    logprobs = two_best(logits)  # (M, 2)
     packed = log_margins(logprobs, config.margin_eps)
     if not bool(packed.isfinite().all()):
         raise FloatingPointError("the model's logits are not finite; lower the learning rate or check the weights")

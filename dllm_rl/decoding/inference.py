@@ -135,7 +135,6 @@ def decode(
 
 
 def _record(trajectories: Trajectories, steps: Iterable[Step], most: int) -> Decode:
-    """Take the steps, `most` at most, of trajectories, one a problem."""
     problems = trajectories.problems
     step_of = torch.full_like(problems.responses, -1)
     definite = torch.zeros_like(problems.judged)

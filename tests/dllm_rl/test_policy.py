@@ -6,15 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.policy import (
-    NEG_INF,
-    PolicyConfig,
-    annealed,
-    log_margins,
-    score_states,
-    token_logprobs_at,
-    two_best_logprobs,
-)
+from dllm_rl.policy import NEG_INF, PolicyConfig, annealed, log_margins, score_states, token_logprobs_at, two_best
 from dllm_rl.sudoku import PuzzleBatch
 from tests.dllm_rl.helpers.policy_reference import policy_at
 from tests.dllm_rl.helpers.tiny_llada import make_model
@@ -32,28 +24,28 @@ def test_annealing_is_linear_and_touches_nothing_else() -> None:
 
 def test_margin_by_hand() -> None:
     logits = torch.tensor([[0.6, 0.3, 0.1], [0.25, 0.25, 0.5]]).log()
-    margins = log_margins(two_best_logprobs(logits), 1e-9)
+    margins = log_margins(two_best(logits), 1e-9)
     torch.testing.assert_close(margins, torch.tensor([math.log(2), math.log(2)]))
-    torch.testing.assert_close(log_margins(two_best_logprobs(logits), 0.1)[0], torch.tensor(math.log(0.7 / 0.4)))
+    torch.testing.assert_close(log_margins(two_best(logits), 0.1)[0], torch.tensor(math.log(0.7 / 0.4)))
 
 
 @settings(max_examples=60)
 @given(st.lists(st.floats(-30, 30, width=32), min_size=2, max_size=8), st.sampled_from([1e-9, 1e-3]))
 def test_margin_against_the_formula(logits: list[float], eps: float) -> None:
     first, second = torch.tensor(logits, dtype=torch.float64).softmax(0).sort(descending=True).values[:2].tolist()
-    margin = float(log_margins(two_best_logprobs(torch.tensor([[*logits, NEG_INF]])), eps))
+    margin = float(log_margins(two_best(torch.tensor([[*logits, NEG_INF]])), eps))
     assert margin == pytest.approx(math.log((first + eps) / (second + eps)), abs=1e-5, rel=1e-5)
 
 
 def test_margin_gradient_reaches_both_probabilities() -> None:
     logits = torch.tensor([2.0, 1.0, -1.0], requires_grad=True)
-    log_margins(two_best_logprobs(logits), 1e-9).backward()
+    log_margins(two_best(logits), 1e-9).backward()
     torch.testing.assert_close(logits.grad, torch.tensor([1.0, -1.0, 0.0]), atol=1e-6, rtol=0)
 
 
 def test_epsilon_bounds_the_margin_and_stops_a_saturated_gradient() -> None:
     logits = torch.tensor([100.0, 0.0, -5.0], requires_grad=True)
-    margin = log_margins(two_best_logprobs(logits), 1e-9)
+    margin = log_margins(two_best(logits), 1e-9)
     assert float(margin.detach()) == pytest.approx(-math.log(1e-9), rel=1e-5)
     margin.backward()
     assert logits.grad is not None

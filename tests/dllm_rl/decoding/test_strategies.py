@@ -9,7 +9,7 @@ from torch import Tensor
 from dllm_rl.decoding import STRATEGIES, Decoding, EntropyBound, Threshold, get_strategy, semi_autoregressive
 from dllm_rl.decoding.choosing import choose, draw_positions, within_entropy_bound
 from dllm_rl.decoding.rollouts import rollout
-from dllm_rl.policy import NEG_INF, StateScores, log_margins, two_best_logprobs
+from dllm_rl.policy import NEG_INF, StateScores, log_margins, two_best
 
 # One state of five positions; 0 and 4 are filled. Position 1 has the largest probability of a token (0.5), position 2
 # the largest margin (0.45 to 0.2), position 3 the smallest probability and the second margin (0.3 to 0.25).
@@ -19,7 +19,7 @@ PROBABILITIES = torch.tensor([[0.5, 0.45, 0.05, 0.0, 0.0], [0.45, 0.05, 0.2, 0.2
 def scores_of(logits: Tensor, masked: Tensor) -> StateScores:
     """The policy at states `(N, R)` with logits `(M, V)` at their masked positions."""
     row_of = torch.full(masked.shape, -1).masked_scatter(masked, torch.arange(len(logits)))
-    logprobs = two_best_logprobs(logits)
+    logprobs = two_best(logits)
     margins = torch.full(masked.shape, NEG_INF).masked_scatter(masked, log_margins(logprobs, 1e-9))
     return StateScores(logits, row_of, margins, (margins / 0.5).log_softmax(1), logprobs[:, 0])
 
