@@ -23,6 +23,7 @@ from llm_rl.core._checks import promote
 from llm_rl.core.logprobs import masked_log_softmax
 
 NEG_INF = float("-inf")
+CACHED = 2**19  # numbers that fit into a core's cache
 
 
 @dataclass
@@ -83,7 +84,12 @@ class StateScores(NamedTuple):
 
 def two_best(logits: Tensor) -> Tensor:
     """log p of the 1st and the 2nd token, `(..., 2)`, of logits `(..., V)` with excluded tokens at -inf."""
-    return logits.topk(2, dim=-1).values - logits.logsumexp(dim=-1, keepdim=True)
+    best = logits.topk(2, dim=-1).values
+    if logits.requires_grad or logits.device.type != "cpu" or logits.ndim != 2:
+        return best - logits.logsumexp(dim=-1, keepdim=True)
+    # A few rows at a time: what it writes on the way stays in the cache.
+    few = logits.split(max(1, CACHED // logits.shape[1]))
+    return best - torch.cat([rows.logsumexp(dim=-1, keepdim=True) for rows in few])
 
 
 def log_margins(logprobs: Tensor, eps: float) -> Tensor:
@@ -151,8 +157,12 @@ def logits_at(
         attention_mask=attention_mask,
         logits_mask=torch.cat([torch.zeros_like(prompt_ids, dtype=torch.bool), at], dim=1),
     )
-    excluded = torch.arange(output.logits.shape[-1], device=at.device) == mask_id
-    return promote(output.logits).masked_fill(excluded, NEG_INF)
+    logits, mask = promote(output.logits), slice(mask_id, mask_id + 1)
+    if logits.requires_grad or logits.is_inference():
+        excluded = torch.arange(logits.shape[-1], device=at.device) == mask_id
+        return logits.masked_fill(excluded, NEG_INF)
+    logits[:, mask] = NEG_INF  # a copy would cost as much again as the logits do
+    return logits
 
 
 def scores_of(logits: Tensor, masked: Tensor, config: PolicyConfig) -> StateScores:
