@@ -23,7 +23,6 @@ from llm_rl.core._checks import promote
 from llm_rl.core.logprobs import masked_log_softmax
 
 NEG_INF = float("-inf")
-CACHED = 2**19  # numbers that fit into a core's cache
 
 
 @dataclass
@@ -83,13 +82,10 @@ class StateScores(NamedTuple):
 
 
 def two_best(logits: Tensor) -> Tensor:
-    """log p of the 1st and the 2nd token, `(..., 2)`, of logits `(..., V)` with excluded tokens at -inf."""
-    best = logits.topk(2, dim=-1).values
-    if logits.requires_grad or logits.device.type != "cpu" or logits.ndim != 2:
-        return best - logits.logsumexp(dim=-1, keepdim=True)
-    # A few rows at a time: what it writes on the way stays in the cache.
-    few = logits.split(max(1, CACHED // logits.shape[1]))
-    return best - torch.cat([rows.logsumexp(dim=-1, keepdim=True) for rows in few])
+    """log p of the 1st and the 2nd token, `(M, 2)`, of logits `(M, V)` with excluded tokens at -inf."""
+    # On a CPU a few rows at a time, so that what is written on the way stays in the cache.
+    few = logits.split(1 + 2**19 // logits.shape[1] if logits.device.type == "cpu" else len(logits))
+    return logits.topk(2).values - torch.cat([rows.logsumexp(1, keepdim=True) for rows in few])
 
 
 def log_margins(logprobs: Tensor, eps: float) -> Tensor:
@@ -157,11 +153,10 @@ def logits_at(
         attention_mask=attention_mask,
         logits_mask=torch.cat([torch.zeros_like(prompt_ids, dtype=torch.bool), at], dim=1),
     )
-    logits, mask = promote(output.logits), slice(mask_id, mask_id + 1)
-    if logits.requires_grad or logits.is_inference():
-        excluded = torch.arange(logits.shape[-1], device=at.device) == mask_id
-        return logits.masked_fill(excluded, NEG_INF)
-    logits[:, mask] = NEG_INF  # a copy would cost as much again as the logits do
+    logits = promote(output.logits)
+    if logits.requires_grad or logits.is_inference():  # elsewhere a copy would cost as much again as the logits
+        logits = logits.clone()
+    logits[:, mask_id : mask_id + 1] = NEG_INF
     return logits
 
 

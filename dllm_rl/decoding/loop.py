@@ -166,20 +166,16 @@ class _ByStrategy:
     def __call__(self, _: int, scores: StateScores, definite: Tensor, states: Tensor, some: Tensor) -> Choices:
         if self.uniforms is None:
             return choose(self.how, scores, definite, states)
-        ahead = self._ahead(self.uniforms, some)  # (A, C, D, 2)
+        # The uniforms of its next choices.
+        most = self.uniforms.shape[1]
+        places = self.used[some, None] + torch.arange(min(self.how.tokens_per_step or most, most), device=some.device)
+        ahead = self.uniforms[some[:, None], places.clamp_max(most - 1)]  # (A, C, D, 2)
         drawn = choose(self.how, scores, definite, states, ahead[:, :, 0])
         if self.how.tries > 1:
             drawn = self._right_ones(scores, states, ahead, some, drawn)
         # Each choice uses one up: what a trajectory draws then depends on no other one and on no cut into passes.
         self.used += sums_at(some[drawn[0]], torch.ones_like(drawn[0]), len(self.used))
         return drawn
-
-    def _ahead(self, uniforms: Tensor, some: Tensor) -> Tensor:
-        """The uniforms `(A, C, D, 2)` of the next choices of some trajectories `(A,)`."""
-        most = uniforms.shape[1]
-        ahead = torch.arange(min(self.how.tokens_per_step or most, most), device=some.device)
-        places = self.used[some, None] + ahead  # (A, C)
-        return uniforms[some[:, None], places.clamp_max(most - 1)]
 
     def _right_ones(
         self, scores: StateScores, states: Tensor, uniforms: Tensor, some: Tensor, drawn: Choices

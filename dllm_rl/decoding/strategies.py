@@ -89,8 +89,7 @@ def _entropy(scores: StateScores, definite: Tensor) -> Tensor:
 
 def position_entropies(scores: StateScores) -> Tensor:
     """Entropies of the model's own distributions, at temperature 1, in nats: `(N, R)`, inf where not masked."""
-    everywhere = torch.full_like(scores.margins, float("inf"))
-    return everywhere.masked_scatter(scores.row_of >= 0, entropy_from_logits(scores.logits))
+    return -_at_masked(scores, -entropy_from_logits(scores.logits))
 
 
 def _left_to_right(scores: StateScores, definite: Tensor) -> Tensor:

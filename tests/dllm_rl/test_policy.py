@@ -37,14 +37,19 @@ def test_margin_against_the_formula(logits: list[float], eps: float) -> None:
     assert margin == pytest.approx(math.log((first + eps) / (second + eps)), abs=1e-5, rel=1e-5)
 
 
+def test_margins_of_more_rows_than_are_taken_at_once() -> None:
+    logits = torch.randn(30, 2**16)
+    torch.testing.assert_close(two_best(logits), logits.log_softmax(1).topk(2).values)
+
+
 def test_margin_gradient_reaches_both_probabilities() -> None:
-    logits = torch.tensor([2.0, 1.0, -1.0], requires_grad=True)
+    logits = torch.tensor([[2.0, 1.0, -1.0]], requires_grad=True)
     log_margins(two_best(logits), 1e-9).backward()
-    torch.testing.assert_close(logits.grad, torch.tensor([1.0, -1.0, 0.0]), atol=1e-6, rtol=0)
+    torch.testing.assert_close(logits.grad, torch.tensor([[1.0, -1.0, 0.0]]), atol=1e-6, rtol=0)
 
 
 def test_epsilon_bounds_the_margin_and_stops_a_saturated_gradient() -> None:
-    logits = torch.tensor([100.0, 0.0, -5.0], requires_grad=True)
+    logits = torch.tensor([[100.0, 0.0, -5.0]], requires_grad=True)
     margin = log_margins(two_best(logits), 1e-9)
     assert float(margin.detach()) == pytest.approx(-math.log(1e-9), rel=1e-5)
     margin.backward()
