@@ -135,7 +135,7 @@ def logits_at(
     """Run the model on N states and take its logits at chosen positions, masked or filled.
 
     Args:
-        model: The model, as in `score_states`.
+        model: The model, as in `score_states`; where no gradient is asked for, its logits are written into.
         prompt_ids: int64 `(N, P)`, padded on the left.
         prompt_mask: bool `(N, P)`, false at padding, or None where there is none.
         responses: int64 `(N, R)`.

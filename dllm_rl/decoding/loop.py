@@ -166,7 +166,7 @@ class _ByStrategy:
     def __call__(self, _: int, scores: StateScores, definite: Tensor, states: Tensor, some: Tensor) -> Choices:
         if self.uniforms is None:
             return choose(self.how, scores, definite, states)
-        # The uniforms of its next choices.
+        # The uniforms of each trajectory's next choices.
         most = self.uniforms.shape[1]
         places = self.used[some, None] + torch.arange(min(self.how.tokens_per_step or most, most), device=some.device)
         ahead = self.uniforms[some[:, None], places.clamp_max(most - 1)]  # (A, C, D, 2)
