@@ -61,6 +61,10 @@ class ScriptArguments(ComparisonArguments):
         default_factory=lambda: [1, 8], metadata={"help": "Fewest and most clues of a board; it has many completions."}
     )
     boards: int = field(default=20_000, metadata={"help": "Boards to train on, others for each seed."})
+    one_answer: float = field(
+        default=0.0,
+        metadata={"help": "Share of the boards to train on that have one answer and clues as usual for the size."},
+    )
     test_boards: int = field(default=200, metadata={"help": "Held-out boards, the same for all arms and seeds."})
     test_seed: int = field(
         default=1, metadata={"help": "Seed of the held-out boards; the rates were chosen on those of seed 0."}
@@ -79,6 +83,8 @@ class ScriptArguments(ComparisonArguments):
         cells = self.size**2
         if len(self.clues) != 2 or not 0 <= self.clues[0] <= self.clues[1] < cells:
             raise ValueError(f"clues={self.clues} must be two numbers from 0 to {cells - 1}, the fewest first")
+        if not 0 <= self.one_answer <= 1:
+            raise ValueError(f"one_answer={self.one_answer} must be a share from 0 to 1")
         for name, least in {"boards": 1, "test_boards": 2, "draws": 1}.items():
             check_count(name, getattr(self, name), least=least)
 

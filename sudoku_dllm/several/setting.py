@@ -85,7 +85,7 @@ class Setting:
         Returns:
             uint8 `(N, n²)` each.
         """
-        boards, grids = self._drawn(self.script.boards, seed, stream=1)
+        boards, grids = self._drawn(self.script.boards, seed, stream=1, one_answer=self.script.one_answer)
         kept = ~self.held_out(boards)
         if not kept.any():
             raise ValueError(
@@ -98,11 +98,13 @@ class Setting:
         tests = {board.tobytes() for board in self.test_boards()}
         return np.array([board.tobytes() in tests for board in boards], dtype=bool)
 
-    def _drawn(self, count: int, seed: int, stream: int = 0) -> tuple[Board, Board]:
+    def _drawn(self, count: int, seed: int, stream: int = 0, one_answer: float = 0.0) -> tuple[Board, Board]:
         drawn_from = int(np.random.SeedSequence([seed, stream]).generate_state(1)[0])
         low, high = self.script.clues
-        puzzles = generate(count, size=self.script.size, clues=(low, high), answers="any", seed=drawn_from)
-        return puzzles.boards, puzzles.solutions
+        one, size = round(one_answer * count), self.script.size
+        several = generate(count - one, size=size, clues=(low, high), answers="any", seed=drawn_from)
+        drawn = [several, generate(one, size=size, seed=drawn_from)]
+        return np.concatenate([each.boards for each in drawn]), np.concatenate([each.solutions for each in drawn])
 
     def filled(self, boards: Board) -> list[PreFilled]:
         """Boards as prompts."""
