@@ -16,7 +16,7 @@ from sudoku_dllm.several.card import write_card
 from sudoku_dllm.several.judging import GUARDS, Way, are_valid, cells_of, diversity, judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer
 from sudoku_dllm.several.page import write_page
-from sudoku_dllm.several.report import Outcomes, closing_text, draw, plan, screen
+from sudoku_dllm.several.report import ONE_ANSWER, Outcomes, closing_text, draw, plan, screen
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE, SOURCE
 from sudoku_dllm.trials.jobs import Job
@@ -46,9 +46,8 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
       solver's first completion of each.
     - "policy_gradient": group-relative, of whole trajectories; a token that follows earns 1, an error ends it.
     - "source": the objective of docs/sources.md as it stands there (`source_arguments`).
-    - "judged": judged decisions.
-    - "judged_after_label", "judged_after_imitation": judged decisions at a rate of their own, the second stage
-      (`Several.STAGES`).
+    - "judged": judged decisions; "judged_after_label", "judged_after_imitation": the same at a rate of their own, as a
+      second stage (`Several.STAGES`).
     - "imitation", "imitation_after_label": at the states of guarded roll-outs that are offered all open cells,
       cross-entropy to what the roll-out wrote in the end.
     - "kept": at these states, the share of the cells that the check keeps.
@@ -88,11 +87,9 @@ def own_answers(model: nn.Module, setting: Setting, boards: Board) -> tuple[Boar
     Raises:
         ValueError: It completes none.
     """
-    decodes = []
-    for first in range(0, len(boards), DECODED_AT_ONCE):
-        batch = setting.batch(boards[first : first + DECODED_AT_ONCE])
-        decodes.append(batch.boards(decode(model, batch, Decoding("margin")).responses))
-    found = np.concatenate(decodes)
+    parts = (boards[first : first + DECODED_AT_ONCE] for first in range(0, len(boards), DECODED_AT_ONCE))
+    batches = (setting.batch(part) for part in parts)
+    found = np.concatenate([each.boards(decode(model, each, Decoding("margin")).responses) for each in batches])
     valid = are_valid(found)
     if not valid.any():
         raise ValueError(f"the base completes none of {len(boards)} boards validly; leave the arm sft_own out")
@@ -117,17 +114,18 @@ class Several(RecipeTrial):
         return new_trainer(self.setting, arm, seed, folder, model)
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
-        """All boards at each number of cells a pass, by no check, the rules and the solver; then the empty board."""
-        setting, script = self.setting, self.setting.script
+        """All boards at each number of cells a pass, by each check; those with one answer; draws of the empty board."""
+        setting, script, k = self.setting, self.setting.script, self.args.tokens_per_step
         ways: list[Way] = [(k, guard) for guard in (None, *GUARDS) for k in cells_of(script, guard)]
         tests, found = setting.batch(setting.test_boards()), {}
         for number, how in enumerate(ways):
             self.progress(number / (len(ways) + 1))
             found[how] = judge(model, tests, *how)
+        one_answer = {ONE_ANSWER: judge(model, setting.batch(setting.one_answer_tests()), k).valid}
         empty = setting.batch(np.zeros((1, script.size**2), np.uint8))
-        drawn = (model, empty, self.args.tokens_per_step, script.draws, seed)
+        drawn = (model, empty, k, script.draws, seed)
         grids = {"empty_board": diversity(*drawn), "empty_board_completable": diversity(*drawn, "completable")}
-        return grids, outcomes_of(found)
+        return grids, outcomes_of(found) | one_answer
 
     def plan(self, jobs: list[Job], left: list[Job]) -> str:
         """What will happen, and how long it takes."""

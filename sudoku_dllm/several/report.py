@@ -56,6 +56,8 @@ SHARES = (
 """Columns of `Judged` whose ratios say what passes are like."""
 COUNTED = ("checks", "rejected", "dead_end")
 """Columns of `Guarded` alone."""
+ONE_ANSWER = "one_answer/valid"
+"""The outcome of held-out boards that have one answer, without a check, at the trained cells a pass."""
 CHECKED: dict[NamedCheck | None, str] = {
     None: "no check at decoding",
     "rules": "the rules at decoding",
@@ -196,8 +198,10 @@ def screen(outcomes: Outcomes) -> str:
         *table,
         f"\nWithout a check, {at} cells a pass, the best training is {TITLES[best]}:",
         f"{lead} points from {TITLES[other]} (95 %).",
-        f"With one nothing need be trained: the {TITLES[base]} completes {alone} % by the rules, all by the solver,",
-        f"in {needed} passes.",
+        f"Of boards with one answer it completes {percent(outcomes.mean_of(best, ONE_ANSWER))} % at {k}, the "
+        f"{TITLES[base]} {percent(outcomes.mean_of(base, ONE_ANSWER))} %.",
+        f"With a check nothing need be trained: the {TITLES[base]} completes {alone} % by the rules, and all boards by",
+        f"the solver, in {needed} passes.",
     ]
     return "\n".join(lines)
 
@@ -222,18 +226,20 @@ def closing_text(outcomes: Outcomes) -> str:
 def _valid_text(outcomes: Outcomes, guard: NamedCheck | None) -> str:
     script, use_cpu, cells = outcomes.script, outcomes.args.use_cpu, cells_of(outcomes.script, guard)
     title = f"Per cent of {script.test_boards:,} boards completed validly, at so many cells a pass"
-    rows = [["", *map(str, cells), "CPU s" if use_cpu else "seconds"]]
+    rows = [["", *map(str, cells), "one answer", "CPU s" if use_cpu else "seconds"]]
     if guard is not None:
         title = {"rules": "The same in so many passes", "completable": "Passes / checks, nothing being invalid"}[guard]
         title += f", {CHECKED[guard]}"
         rows = [["", *map(str, cells), *["distinct"] * (guard == "completable")]]
     for arm in outcomes.judged_by(guard):
         spent = f"{outcomes.spent(arm, use_cpu=use_cpu):.0f}"
-        rows.append([arm, *outcomes.row(arm, guard), *[spent] * (guard is None)])
+        aside = [percent(outcomes.mean_of(arm, ONE_ANSWER)), spent]
+        rows.append([arm, *outcomes.row(arm, guard), *(aside if guard is None else [])])
     if (found := ceiling_of(script)) and guard is None:
         rows.append(["ceiling", *(f"{found[k]:.1f}" if k in found else "" for k in cells)])
     width = 8 if guard is None else 13
-    return "\n".join([title, *text_table([WIDTH, *[width] * len(cells), 9], rows)]) + "\n"
+    widths = [WIDTH, *[width] * len(cells), *[12] * (guard is None), 9]
+    return "\n".join([title, *text_table(widths, rows)]) + "\n"
 
 
 def ceiling_of(script: ScriptArguments) -> dict[int, float] | None:
@@ -251,16 +257,14 @@ def _passes_text(outcomes: Outcomes) -> str:
         shares = outcomes.passes_like(arm, k)
         grids = [100 * outcomes.empty_board(arm, "valid"), outcomes.empty_board(arm, "distinct")]
         rows.append([arm, *(f"{value:.1f}" for value in (*shares, *grids))])
-    return "\n".join(
-        [
-            f"Passes of {k} cells from boards that can be completed, per cent, and {script.draws} drawn decodes of the "
-            "empty board",
-            *text_table([WIDTH, 8, 8, 10, 10, 10, 8, 10], rows),
-            "joint: the cells of a pass agree, so that a completion is left; peers: pairs of one row, column or box;",
-            "definite: the digit was the same in all completions when it was filled; (random): cells drawn at random.",
-            "",
-        ]
-    )
+    lines = [
+        f"Passes of {k} cells from boards that can be completed, per cent, and {script.draws} drawn decodes of the "
+        "empty board",
+        *text_table([WIDTH, 8, 8, 10, 10, 10, 8, 10], rows),
+        "joint: the cells of a pass agree, so that a completion is left; peers: pairs of one row, column or box;",
+        "definite: the digit was the same in all completions when it was filled; (random): cells drawn at random.",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def draw(outcomes: Outcomes, path: Path, looks: Mapping[str, tuple[str, str]] = LOOKS) -> None:

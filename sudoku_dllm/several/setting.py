@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from dllm_rl.models.folder import named_model
@@ -72,9 +71,11 @@ class Setting:
 
     def test_boards(self) -> Board:
         """The held-out boards, uint8 `(N, n²)`."""
-        if self.tests is not None:
-            return self.tests
-        return self._drawn(self.script.test_boards, self.script.test_seed)[0]
+        return self._drawn(self.script.test_boards, self.script.test_seed)[0] if self.tests is None else self.tests
+
+    def one_answer_tests(self) -> Board:
+        """As many held-out boards that have one answer, with clues as usual for the size, uint8 `(N, n²)`."""
+        return self._drawn(self.script.test_boards, self.script.test_seed, stream=2, one_answer=1.0)[0]
 
     def training_boards(self, seed: int) -> tuple[Board, Board]:
         """Boards to train on with a seed, none of them held out, and the grids that they were taken from.
@@ -86,17 +87,13 @@ class Setting:
             uint8 `(N, n²)` each.
         """
         boards, grids = self._drawn(self.script.boards, seed, stream=1, one_answer=self.script.one_answer)
-        kept = ~self.held_out(boards)
+        tests = {board.tobytes() for board in (*self.test_boards(), *self.one_answer_tests())}
+        kept = np.array([board.tobytes() not in tests for board in boards])
         if not kept.any():
             raise ValueError(
                 f"all boards={len(boards)} with clues={self.script.clues} are held out; ask for more of them"
             )
         return boards[kept], grids[kept]
-
-    def held_out(self, boards: Board) -> NDArray[np.bool_]:
-        """Whether each of some boards, uint8 `(N, n²)`, is held out: bool `(N,)`."""
-        tests = {board.tobytes() for board in self.test_boards()}
-        return np.array([board.tobytes() in tests for board in boards], dtype=bool)
 
     def _drawn(self, count: int, seed: int, stream: int = 0, one_answer: float = 0.0) -> tuple[Board, Board]:
         drawn_from = int(np.random.SeedSequence([seed, stream]).generate_state(1)[0])

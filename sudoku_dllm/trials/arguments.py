@@ -1,6 +1,7 @@
 """Arguments that all comparisons of trainings have: which arms and seeds, what each may spend, how they are run."""
 
 import math
+from argparse import SUPPRESS
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -89,7 +90,7 @@ class BudgetedArguments(UnmaskArguments):
     """Arguments of `UnmaskTrainer` where a budget ends the training and its share gives the rate."""
 
     output_dir: str = field(default=str(Path("runs") / "train_sudoku"), metadata={"help": "Run folder."})
-    lr_scheduler_type: str = field(default="constant", metadata={"help": "Set by the script, from the budget."})
+    lr_scheduler_type: str = field(default="constant", metadata={"help": SUPPRESS})  # the budget sets it
     max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
     logging_steps: float = field(default=10, metadata={"help": "Steps between two lines of metrics."})
     save_steps: float = field(default=100, metadata={"help": "Steps between two checkpoints."})

@@ -30,7 +30,8 @@ from sudoku_dllm.several.report import TITLES
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.training import new_model, source_arguments
-from sudoku_env.solver import completable
+from sudoku_env.solver import completable, solve_batch
+from tests.helpers.refusals import refused
 from tests.scripts.helpers.in_process import run_here
 from tests.scripts.helpers.started import ROOT
 
@@ -95,7 +96,7 @@ def test_an_ended_run_prints_its_tables_again(folder, monkeypatch, capsys) -> No
     tables = (folder / "tables.txt").read_text()
     for arm in ARMS:
         assert f"\n  {arm} " in plan and TITLES[arm] in plan and f"\n{TITLES[arm]} " in shown and f"\n{arm} " in tables
-    assert all(len(line) <= 100 for line in shown.splitlines()[:-3]) and "With one nothing need be trained" in shown
+    assert all(len(line) <= 100 for line in shown.splitlines()[:-3]) and "With a check nothing need be trained" in shown
     assert "the rules at decoding\n" in tables and "the solver at decoding\n" in tables and "Seed 42." in tables
     of = r"[\d.e-]+ to [\d.e-]+"
     assert re.search(f"\nsource, seed 42, .*clip_frac {of}, position_entropy {of}, .*position_top_prob {of}\n", tables)
@@ -109,6 +110,17 @@ def test_no_board_that_is_held_out_is_trained_on(tmp_path: Path) -> None:
     assert ((boards == 0) | (boards == grids)).all() and completable(grids).all()
     others = found.training_boards(1)[0]
     assert not np.array_equal(boards[:10], others[:10])
+
+
+def test_a_share_of_the_boards_has_one_answer(tmp_path: Path) -> None:
+    """Those with several are the first of those that there would be without."""
+    boards, grids = setting(tmp_path, boards=40, one_answer=0.25).training_boards(0)
+    counts = solve_batch(boards, limit=2)[1]
+    np.testing.assert_array_equal(boards[:30], setting(tmp_path, boards=40).training_boards(0)[0][:30])
+    np.testing.assert_array_equal(solve_batch(boards[30:])[0], grids[30:])
+    assert (counts[30:] == 1).all() and not (counts[:30] == 1).all()
+    assert (setting(tmp_path, boards=20, one_answer=1.0).training_boards(0)[0] > 0).any(1).all()
+    refused("one_answer=1.5 must be a share", lambda: setting(tmp_path, one_answer=1.5))
 
 
 def test_labels_complete_their_boards(tmp_path: Path) -> None:
