@@ -93,7 +93,7 @@ DECODES = [
 
 
 @pytest.mark.parametrize("how", DECODES, ids=str)
-def test_decodes_are_those_of_python_step_for_step(node: Callable[..., Any], how: Decoding, count: int = 5) -> None:
+def test_decodes_are_those_of_python_step_for_step(node: Callable[..., Any], how: Decoding, count: int = 3) -> None:
     compare_decodes(node, MODELS[0], how, count)
 
 
