@@ -79,12 +79,7 @@ def commands_in(folder: Path) -> Iterator[str]:
     for further in FURTHER:
         outcomes = further.outcomes(folder)
         if outcomes.arms:
-            boards = {
-                "model": further.model,
-                "size": further.size,
-                "clues": further.clues,
-                "eval_tokens": further.eval_tokens,
-            }
+            boards = {name: getattr(further, name) for name in ("model", "size", "clues", "eval_tokens")}
             yield command_of(outcomes, boards | further.options, further.name)
 
 

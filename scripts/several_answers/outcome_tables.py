@@ -1,6 +1,6 @@
 """Outcomes of the comparison on boards with several right answers as tables of a page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,15 @@ GUARDED = "guarded"
 """The folder of what was trained anew to be judged with checks at decoding."""
 WORTH = "What a check is worth, at decoding and in training"
 USED = "Where the check is used, and by what decoder"
-GAINS = f"{RULES}: each training minus the start"
+COMPARED: dict[NamedCheck | None, tuple[tuple[str, str], ...]] = {
+    None: (
+        *(("imitation", arm) for arm in ("sft_least", "judged", "kept")),
+        *(("judged_after_imitation", arm) for arm in ("judged", "imitation")),
+        ("imitation_after_label", "sft_least"),
+    ),
+    "rules": (*(("imitation", arm) for arm in ("sft_least", "judged")), ("judged_after_imitation", "judged")),
+}
+"""Which trainings are subtracted from which, by the check at decoding."""
 STUDIED: dict[str, Any] = {"test_boards": 400, "eval_tokens": [1, 2, 4, 6, 9], "draws": 200}
 """The boards of the study, in place of the defaults, which are of a comparison of minutes."""
 
@@ -51,15 +59,12 @@ def outcomes_in(folder: Path, within: str = "", script: ScriptArguments | None =
 
 def guarded_tables(outcomes: Outcomes) -> dict[str, str]:
     """The tables of trainings that were judged with checks at decoding too, by their titles."""
-    arms = [arm for arm in outcomes.arms if arm != BASE]
     found = {WORTH: worth_table(outcomes), f"{FREE}, trained anew": ways_table(outcomes)}
-    if {"sft", "imitation"} <= {*arms}:
+    if {"sft", "imitation"} <= {*outcomes.arms}:
         found[USED] = used_table(outcomes)
     found |= {RULES: ways_table(outcomes, "rules"), SOLVER: ways_table(outcomes, "completable")}
-    found[GAINS] = differences_table(outcomes, {TITLES[arm]: (arm, BASE) for arm in arms}, "rules")
-    for guard in (None, "rules"):
-        pairs = {TITLES[arm]: ("imitation", arm) for arm in arms if "imitation" in arms and arm != "imitation"}
-        found[f"Imitation minus the others, {CHECKED[guard]}"] = differences_table(outcomes, pairs, guard)
+    for guard, pairs in COMPARED.items():
+        found[f"Differences, {CHECKED[guard]}, trained anew"] = differences_table(outcomes, pairs, guard)
     return found
 
 
@@ -111,26 +116,28 @@ def cost(outcomes: Outcomes, arm: str) -> list[str]:
 
 
 def ways_table(outcomes: Outcomes, guard: NamedCheck | None = None) -> str:
-    """What one way of decoding gives, by arm and cells a pass, seeds together (`Outcomes.row`), with the ceiling."""
-    cells, drawn = cells_of(outcomes.script, guard), ["different"] * (guard == "completable")
-    rows = [[TITLES[arm], *outcomes.row(arm, guard), *cost(outcomes, arm)] for arm in outcomes.judged_by(guard)]
+    """What one way of decoding gives, by arm and cells a pass, seeds together (`Outcomes.row`); ceiling, costs once."""
+    cells, judged = cells_of(outcomes.script, guard), outcomes.judged_by(guard)
+    aside = {None: ["updates", "CPU s", "seeds"], "rules": [], "completable": ["different"]}[guard]
+    rows = [[TITLES[arm], *outcomes.row(arm, guard), *(cost(outcomes, arm) if guard is None else [])] for arm in judged]
     if (ceiling := ceiling_of(outcomes.script)) and guard is None:
         told = [f"{ceiling[k]:.1f}" if k in ceiling else "" for k in cells]
         rows.append(["ceiling: the marginals of random grids", *told, "", "", ""])
-    return markdown_table(["trained by", *a_pass(cells), *drawn, "updates", "CPU s", "seeds"], rows)
+    return markdown_table(["trained by", *a_pass(cells), *aside], rows)
 
 
 def minus_others(outcomes: Outcomes) -> str:
     """Judged decisions minus each other training, and behind the label minus the label alone."""
     pairs = [("judged", arm) for arm in outcomes.arms if arm not in (BASE, "judged", AFTER_LABEL)]
-    pairs = [pair for pair in [*pairs, (AFTER_LABEL, "sft_least")] if {*pair} <= {*outcomes.arms}]
-    return differences_table(outcomes, {f"{TITLES[one]} − {TITLES[other]}": (one, other) for one, other in pairs})
+    return differences_table(outcomes, [*pairs, (AFTER_LABEL, "sft_least")])
 
 
-def differences_table(outcomes: Outcomes, pairs: Mapping[str, tuple[str, str]], guard: NamedCheck | None = None) -> str:
-    """The first of each pair minus the second, of the seeds that both have, by what the pairs are called."""
-    cells = cells_of(outcomes.script, guard)
-    rows = [[name, *(lead(outcomes.difference(*pair, valid(k, guard))) for k in cells)] for name, pair in pairs.items()]
+def differences_table(outcomes: Outcomes, pairs: Sequence[tuple[str, str]], guard: NamedCheck | None = None) -> str:
+    """The first of each pair minus the second, of the seeds that both have, where both are there."""
+    cells, rows = cells_of(outcomes.script, guard), []
+    for pair in (pair for pair in pairs if {*pair} <= {*outcomes.arms}):
+        each = (lead(outcomes.difference(*pair, valid(k, guard))) for k in cells)
+        rows.append([" − ".join(TITLES[arm] for arm in pair), *each])
     return markdown_table(["minus", *a_pass(cells)], rows)
 
 
@@ -140,7 +147,7 @@ def passes_table(outcomes: Outcomes, k: int) -> str:
     for arm in outcomes.arms:
         joint, *shares = outcomes.passes_like(arm, k)
         told = [f"{share:.1f} ({floor:.1f})" for share, floor in zip(shares[::2], shares[1::2], strict=True)]
-        grids = [f"{outcomes.empty_board(arm, name):.1f}" for name in ("distinct", "patterns")]
-        rows.append([TITLES[arm], f"{joint:.1f}", *told, f"{100 * outcomes.empty_board(arm, 'valid'):.1f}", *grids])
-    head = ["trained by", "joint", "peers (random)", "definite (random)", "valid", "distinct grids", "up to digits"]
+        grids = [f"{100 * outcomes.empty_board(arm, 'valid'):.1f}", f"{outcomes.empty_board(arm, 'distinct'):.1f}"]
+        rows.append([TITLES[arm], f"{joint:.1f}", *told, *grids])
+    head = ["trained by", "joint", "peers (random)", "definite (random)", "valid", "distinct grids"]
     return markdown_table(head, rows)

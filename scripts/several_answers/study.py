@@ -48,7 +48,10 @@ def main() -> None:
         fail(f"--study {folder} has no results; see --help for how to make them")
     outcomes, guarded = outcomes_in(folder), outcomes_in(folder, GUARDED)
     results = [*outcomes.results.values(), *guarded.results.values()]
-    machines = sorted({result["machine"] for result in results})
+    days: dict[str, list[str]] = {}
+    for machine, day in sorted({tuple(result["machine"].rsplit(", ", 1)) for result in results}):
+        days.setdefault(machine, []).append(day)
+    machines = [", ".join([machine, *each]) for machine, each in days.items()]
     (page.parent / "images").mkdir(parents=True, exist_ok=True)
     draw(outcomes, page.parent / "images" / PICTURE, KEPT)
     shown = {

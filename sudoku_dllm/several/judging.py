@@ -171,26 +171,14 @@ def diversity(
         guard: See `judge`.
 
     Returns:
-        "valid", the share of valid decodes; "distinct", how many different valid grids there are; and "patterns", how
-        many up to a relabeling of the digits.
+        "valid", the share of valid decodes; "distinct", how many different valid grids there are.
     """
     how = Decoding("policy", tokens_per_step=cells, policy=PolicyConfig(0.5, 1.0), guard=guard)
     generator = torch.Generator(device=empty.responses.device).manual_seed(seed)
     problems = empty.select(torch.zeros(draws, dtype=torch.long, device=empty.responses.device))
     grids = problems.boards(decode(model, problems, how, generator=generator).responses)
     valid = grids[are_valid(grids)]
-    patterns = {relabeled(grid).tobytes() for grid in valid}
-    return {
-        "valid": len(valid) / draws,
-        "distinct": len({grid.tobytes() for grid in valid}),
-        "patterns": len(patterns),
-    }
-
-
-def relabeled(grid: Board) -> Board:
-    """A grid with its digits renamed in the order in which they first occur, uint8 `(n²,)`."""
-    _, first, places = np.unique(grid, return_index=True, return_inverse=True)
-    return (1 + np.argsort(np.argsort(first))).astype(np.uint8)[places]
+    return {"valid": len(valid) / draws, "distinct": len({grid.tobytes() for grid in valid})}
 
 
 def cells_of(script: ScriptArguments, guard: NamedCheck | None = None) -> list[int]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dllm_rl import Decoding, decode
-from sudoku_dllm.several.judging import GUARDS, Guarded, diversity, judge, judged, relabeled
+from sudoku_dllm.several.judging import GUARDS, Guarded, diversity, judge, judged
 from sudoku_env.board import conflicts, geometry
 from sudoku_env.generator import generate
 from sudoku_env.logic import definite_cells
@@ -66,17 +66,10 @@ def test_with_a_guard_what_is_not_valid_ended_where_no_digit_went(problems) -> N
         assert guard == "rules" or found.valid.all()
 
 
-def test_grids_that_differ_by_their_digits_are_one_pattern() -> None:
-    grid = np.array([2, 1, 4, 3, 4, 3, 2, 1, 1, 2, 3, 4, 3, 4, 1, 2], np.uint8)
-    other = np.array([0, 3, 1, 4, 2], np.uint8)[grid]
-    assert relabeled(grid).tolist()[:4] == [1, 2, 3, 4] and np.array_equal(relabeled(grid), relabeled(other))
-    assert not np.array_equal(relabeled(grid), relabeled(np.roll(grid, 4)))
-
-
 def test_diversity_counts_valid_grids() -> None:
     empty = sudoku_task(with_tail=True, tail="prefill").batch(prefilled(np.zeros((1, 16), np.uint8), answers="any"))
     found = diversity(warm_model(), empty, 1, 40, seed=0)
-    assert 0 <= found["patterns"] <= found["distinct"] <= round(40 * found["valid"]) <= 40
+    assert 0 <= found["distinct"] <= round(40 * found["valid"]) <= 40
     assert found == diversity(warm_model(), empty, 1, 40, seed=0)
     assert diversity(warm_model(), empty, 4, 40, 0, "completable")["valid"] == 1
     assert torch.is_grad_enabled()
