@@ -15,12 +15,12 @@ AFTER_LABEL = "judged_after_label"
 IMITATIONS = ("imitation", "imitation_after_label")
 ARMS = (
     *(*LABELS, "sft_own", "ce", "policy_gradient", SOURCE, "judged", AFTER_LABEL),
-    *(*IMITATIONS, "kept", "judged_after_imitation", "judged_after_sft"),
+    *(*IMITATIONS, "kept", "judged_after_imitation"),
 )
 UPDATES = (
     dict.fromkeys(LABELS, 1330)
     | {"sft_own": 1335, "ce": 3250, "policy_gradient": 1210, SOURCE: 225}
-    | dict.fromkeys(("judged", AFTER_LABEL, "judged_after_imitation", "judged_after_sft"), 3210)
+    | dict.fromkeys(("judged", AFTER_LABEL, "judged_after_imitation"), 3210)
     | dict.fromkeys(IMITATIONS, 4000)
     | {"kept": 2800}
 )
@@ -47,7 +47,6 @@ class ScriptArguments(ComparisonArguments):
         "imitation_after_label": 5e-4,
         "kept": 5e-4,
         "judged_after_imitation": 2e-4,
-        "judged_after_sft": 4.5e-4,
     } | dict.fromkeys(LABELS[1:], 2e-3)
 
     model: str = field(

@@ -46,8 +46,8 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
       solver's first completion of each.
     - "policy_gradient": group-relative, of whole trajectories; a token that follows earns 1, an error ends it.
     - "source": the objective of docs/sources.md as it stands there (`source_arguments`).
-    - "judged": judged decisions; "judged_after_label", "judged_after_imitation", "judged_after_sft": the same at a rate of
-      their own, as a second stage (`Several.STAGES`).
+    - "judged": judged decisions; "judged_after_label", "judged_after_imitation": the same at a rate of their own, as a
+      second stage (`Several.STAGES`).
     - "imitation", "imitation_after_label": at the states of guarded roll-outs that are offered all open cells,
       cross-entropy to what the roll-out wrote in the end.
     - "kept": at these states, the share of the cells that the check keeps.
@@ -106,7 +106,6 @@ class Several(RecipeTrial):
         AFTER_LABEL: ("sft_least", AFTER_LABEL),
         "imitation_after_label": ("sft_least", "imitation_after_label"),
         "judged_after_imitation": ("imitation", "judged_after_imitation"),
-        "judged_after_sft": ("sft", "judged_after_sft"),
     }
     setting: Setting
 

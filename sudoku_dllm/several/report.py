@@ -33,7 +33,6 @@ LOOKS = {
     "imitation_after_label": ("SFT on the least completion, then imitation", "#1f5f7a"),
     "kept": ("what the check keeps", "#e07b39"),
     "judged_after_imitation": ("imitation, then judged decisions", "#a04fb0"),
-    "judged_after_sft": ("SFT on random grids, then judged decisions", "#3d4f66"),
 }
 """Title and color of each arm."""
 TITLES = {arm: title for arm, (title, _) in LOOKS.items()}
