@@ -19,7 +19,7 @@ from sudoku_dllm.trials.training import MODEL
 from sudoku_dllm.trials.words import points
 
 NOTES = {
-    None: "Per cent of {boards:,} held-out boards completed validly.",
+    None: "Per cent of {boards:,} held-out boards completed validly, and of as many with one answer, {k} cells a pass.",
     "rules": "The same, no digit being written that stands twice in a unit, and forward passes.",
     "completable": "Forward passes / checks, nothing being invalid, and distinct grids of {draws} drawn.",
 }
@@ -41,9 +41,13 @@ def _tables(outcomes: Outcomes) -> list[Table]:
     """Each way of checking at decoding, and the differences from the leaders without one."""
     script, tables = outcomes.script, []
     for guard, title in CHECKED.items():
-        columns = [*_columns(cells_of(script, guard)), *["distinct"] * (guard == "completable")]
-        rows = [[TITLES[arm], *outcomes.row(arm, guard)] for arm in outcomes.judged_by(guard)]
-        note = NOTES[guard].format(boards=script.test_boards, draws=script.draws)
+        aside = {None: ["one answer"], "rules": [], "completable": ["distinct"]}[guard]
+        columns = [*_columns(cells_of(script, guard)), *aside]
+        rows = [
+            [TITLES[arm], *outcomes.row(arm, guard), *[outcomes.one_answer(arm)] * (guard is None)]
+            for arm in outcomes.judged_by(guard)
+        ]
+        note = NOTES[guard].format(boards=script.test_boards, draws=script.draws, k=outcomes.args.tokens_per_step)
         tables.append(Table(title.capitalize(), ["arm", *columns], rows, note))
     head = ["", *_columns(script.eval_tokens)]
     for leader in outcomes.leaders:

@@ -119,6 +119,10 @@ class Outcomes(Results):
         """The mean of an outcome over seeds and boards."""
         return float(self.column(arm, outcome).mean())
 
+    def one_answer(self, arm: str) -> str:
+        """Per cent of the boards with one answer that an arm completes at the trained cells a pass, without a check."""
+        return percent(self.mean_of(arm, ONE_ANSWER))
+
     def passes_like(self, arm: str, cells: int) -> list[float]:
         """`SHARES` of an arm, decoded without a check, in per cent."""
         at = way(cells)
@@ -198,8 +202,8 @@ def screen(outcomes: Outcomes) -> str:
         *table,
         f"\nWithout a check, {at} cells a pass, the best training is {TITLES[best]}:",
         f"{lead} points from {TITLES[other]} (95 %).",
-        f"Of boards with one answer it completes {percent(outcomes.mean_of(best, ONE_ANSWER))} % at {k}, the "
-        f"{TITLES[base]} {percent(outcomes.mean_of(base, ONE_ANSWER))} %.",
+        f"Of boards with one answer it completes {outcomes.one_answer(best)} % at {k}, the {TITLES[base]} "
+        f"{outcomes.one_answer(base)} %.",
         f"With a check nothing need be trained: the {TITLES[base]} completes {alone} % by the rules, and all boards by",
         f"the solver, in {needed} passes.",
     ]
@@ -225,7 +229,8 @@ def closing_text(outcomes: Outcomes) -> str:
 
 def _valid_text(outcomes: Outcomes, guard: NamedCheck | None) -> str:
     script, use_cpu, cells = outcomes.script, outcomes.args.use_cpu, cells_of(outcomes.script, guard)
-    title = f"Per cent of {script.test_boards:,} boards completed validly, at so many cells a pass"
+    k = outcomes.args.tokens_per_step
+    title = f"Per cent of {script.test_boards:,} boards valid, by cells a pass; of others with one answer, at {k}"
     rows = [["", *map(str, cells), "one answer", "CPU s" if use_cpu else "seconds"]]
     if guard is not None:
         title = {"rules": "The same in so many passes", "completable": "Passes / checks, nothing being invalid"}[guard]
@@ -233,8 +238,7 @@ def _valid_text(outcomes: Outcomes, guard: NamedCheck | None) -> str:
         rows = [["", *map(str, cells), *["distinct"] * (guard == "completable")]]
     for arm in outcomes.judged_by(guard):
         spent = f"{outcomes.spent(arm, use_cpu=use_cpu):.0f}"
-        aside = [percent(outcomes.mean_of(arm, ONE_ANSWER)), spent]
-        rows.append([arm, *outcomes.row(arm, guard), *(aside if guard is None else [])])
+        rows.append([arm, *outcomes.row(arm, guard), *[outcomes.one_answer(arm), spent] * (guard is None)])
     if (found := ceiling_of(script)) and guard is None:
         rows.append(["ceiling", *(f"{found[k]:.1f}" if k in found else "" for k in cells)])
     width = 8 if guard is None else 13
