@@ -99,10 +99,11 @@ def test_the_steps_are_those_of_trl(tmp_path: Path, case: str) -> None:
 def same_gradients(found: list[dict[str, torch.Tensor]], expected: list[dict[str, torch.Tensor]], steps: int) -> None:
     assert len(found) == len(expected) == steps
     for step, gradients in enumerate(expected):
+        room = 1e-5 if step else 1e-6  # of single precision in TRL's rewards Adam makes more where gradients are small
         assert max(float(gradient.abs().max()) for gradient in gradients.values()) > 1e-3
         norm = float(torch.stack([gradient.square().sum() for gradient in gradients.values()]).sum().sqrt())
         for name, gradient in gradients.items():
-            assert (found[step][name] - gradient).abs().max() < 1e-6 * max(1.0, norm), (step, name)
+            assert (found[step][name] - gradient).abs().max() < room * max(1.0, norm), (step, name)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
