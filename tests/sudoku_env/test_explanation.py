@@ -3,14 +3,12 @@ import re
 import numpy as np
 import pytest
 
+from sudoku_env import generate, rate, solve
 from sudoku_env.board import as_board
 from sudoku_env.errors import BoardError
 from sudoku_env.explanation import Step, describe_step, explain, unit_name
-from sudoku_env.generator import generate
 from sudoku_env.kernels.ladder import eliminate
 from sudoku_env.kernels.ladder_state import RULES, find_places, ladder_table, new_work
-from sudoku_env.rating import rate
-from sudoku_env.solver import solve
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers import ladder_examples, ladder_reference
 from tests.sudoku_env.helpers import sudoku_reference as reference

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudoku_env import generator
+from sudoku_env import count_solutions, generator, rate, solve_batch
 from sudoku_env.board import SIZES, is_solved, to_string
 from sudoku_env.errors import BoardError
 from sudoku_env.generator import DEFAULT_CLUES, SYMMETRIES, generate
@@ -14,8 +14,6 @@ from sudoku_env.kernels.generate import new_bench, thin_out
 from sudoku_env.kernels.ladder_state import BACKBONE, HIDDEN_SINGLE, ladder_table, new_work
 from sudoku_env.kernels.search_state import LEFT, new_search
 from sudoku_env.logic import RULE_GROUPS, RULES
-from sudoku_env.rating import rate
-from sudoku_env.solver import count_solutions, solve_batch
 from tests.sudoku_env.helpers import sudoku_reference as reference
 from tests.sudoku_env.helpers.singles import singles_rounds
 

@@ -9,13 +9,9 @@ import time
 import numpy as np
 import pytest
 
-from sudoku_env import explanation, generator
+from sudoku_env import default_puzzles, definite_cells, explain, explanation, generate, generator
 from sudoku_env.errors import BoardError
-from sudoku_env.explanation import explain
-from sudoku_env.generator import generate
 from sudoku_env.kernels import search_state
-from sudoku_env.logic import definite_cells
-from sudoku_env.puzzles import default_puzzles
 from sudoku_env.rating import rate_batch
 from sudoku_env.solver import completable, count_solutions, solve_batch
 

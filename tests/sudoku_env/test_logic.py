@@ -3,11 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sudoku_env import generate, solve_batch
 from sudoku_env.board import SIZES, as_board, find_conflict
 from sudoku_env.errors import BoardError
-from sudoku_env.generator import generate
 from sudoku_env.logic import RULE_GROUPS, RULES, candidates, definite_cells, definite_digits
-from sudoku_env.solver import solve_batch
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers import ladder_reference
 from tests.sudoku_env.helpers import sudoku_reference as reference

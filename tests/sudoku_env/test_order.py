@@ -5,9 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from sudoku_env.errors import SudokuError
-from sudoku_env.explanation import explain
-from sudoku_env.generator import generate
+from sudoku_env import SudokuError, explain, generate, solve, solve_batch
 from sudoku_env.logic import RULE_GROUPS, definite_cells, definite_digits
 from sudoku_env.order import (
     TIERS,
@@ -18,7 +16,6 @@ from sudoku_env.order import (
     random_order_tiers,
     tier_shares,
 )
-from sudoku_env.solver import solve, solve_batch
 
 HARD = np.stack([generate(1, size=6, clues=(8, 10), seed=seed).boards[0] for seed in range(6)])
 EASY = generate(5, size=6, clues=(14, 18), rule="singles", seed=2).boards

@@ -4,11 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sudoku_env.errors import SudokuError
+from sudoku_env import Puzzles, SudokuError, rate, read_puzzles
 from sudoku_env.grids import canonical_grid
 from sudoku_env.puzzle_sets import COLUMNS, TIERS, Tier, audit_sets, distinct, draw_by_split, to_rows, write_sets
-from sudoku_env.puzzles import Puzzles, read_puzzles
-from sudoku_env.rating import rate
 from sudoku_env.split import SPLITS
 from tests.sudoku_env.helpers import sudoku_reference as reference
 

@@ -4,11 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sudoku_env import default_puzzles, read_prompts, solve_batch
 from sudoku_env.board import SIZES, is_solved
 from sudoku_env.errors import BoardError, PromptSetError
 from sudoku_env.generator import DEFAULT_CLUES
-from sudoku_env.puzzles import default_puzzles, read_prompts
-from sudoku_env.solver import solve_batch
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers import sudoku_reference as reference
 

@@ -3,12 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sudoku_env import count_solutions, generate, solve, solve_batch
 from sudoku_env.board import as_board
 from sudoku_env.errors import BoardError
-from sudoku_env.generator import generate
 from sudoku_env.logic import RULE_GROUPS, RULES, rule_index
 from sudoku_env.rating import rate, rate_batch
-from sudoku_env.solver import count_solutions, solve, solve_batch
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers import ladder_reference
 from tests.sudoku_env.helpers import sudoku_reference as reference

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sudoku_env import generate, read_puzzles
 from sudoku_env.board import SIZES, SYMBOLS, format_board, to_string
 from sudoku_env.envs.rendering import render_ansi, trace_views
 from sudoku_env.errors import BoardError, PuzzleParseError
-from sudoku_env.generator import generate
-from sudoku_env.puzzles import read_puzzles
 from sudoku_env.reading import boards_in, read_boards
 from sudoku_env.records import DIGITS
 from tests.helpers.refusals import refused

@@ -6,16 +6,12 @@ import gymnasium
 import numpy as np
 import pytest
 
-from sudoku_env import SudokuError, read_prompts
-from sudoku_env.envs.board_env import SudokuEnv
+from sudoku_env import SudokuEnv, SudokuError, SudokuVectorEnv, UnmaskEnv, default_puzzles, read_prompts
 from sudoku_env.envs.dynamics import check_lam
 from sudoku_env.envs.sources import PromptPool, PuzzlePool
-from sudoku_env.envs.unmask_env import UnmaskEnv
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
-from sudoku_env.envs.vector_env import SudokuVectorEnv
 from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
 from sudoku_env.errors import PromptSetError
-from sudoku_env.puzzles import default_puzzles
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers.sources import fixed_pool
 

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudoku_env.board import format_board, parse_board
+from sudoku_env import build_prompt, format_board, parse_board
 from sudoku_env.errors import BoardError
-from sudoku_env.prompts.text import build_prompt
 from sudoku_env.scoring import exact_score, partial_score
 from tests.helpers.refusals import refused
 

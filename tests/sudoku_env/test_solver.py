@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sudoku_env import count_solutions, generate, solutions, solve, solve_batch
 from sudoku_env.board import SIZES, is_solved
 from sudoku_env.errors import BoardError
-from sudoku_env.generator import generate
-from sudoku_env.solver import count_solutions, solutions, solve, solve_batch
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers import sudoku_reference as reference
 

@@ -4,9 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sudoku_env import count_solutions, generate, solve, solve_batch
 from sudoku_env.board import geometry, parse_board
-from sudoku_env.generator import generate
-from sudoku_env.solver import count_solutions, solve, solve_batch
 from tests.sudoku_env.helpers import backtracking
 from tests.sudoku_env.helpers import sudoku_reference as reference
 

@@ -4,10 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudoku_env import default_puzzles, rate, solve_batch
+from sudoku_env import default_puzzles, rate, solve_batch, symmetric_images
 from sudoku_env.errors import BoardError, SudokuError
 from sudoku_env.grids import canonical_grid
-from sudoku_env.symmetries import symmetric_images
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers.every_grid import every_grid
 

@@ -4,12 +4,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sudoku_env import definite_cells, generate, solve
 from sudoku_env.board import as_board, parse_board
 from sudoku_env.chat.derivation import derive, derive_with_fault
 from sudoku_env.errors import BoardError, SudokuError
-from sudoku_env.generator import generate
-from sudoku_env.logic import definite_cells
-from sudoku_env.solver import solve
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers import sudoku_reference as reference
 

@@ -3,16 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudoku_env.board import parse_board, to_string
+from sudoku_env import Puzzles, SudokuError, generate, parse_board, parse_puzzle, solve, to_string
 from sudoku_env.chat.derivation import derive
 from sudoku_env.chat.questions import correct, question_rows
 from sudoku_env.chat.rewards import reasoning_reward
 from sudoku_env.chat.rows import chat_row
-from sudoku_env.errors import SudokuError
-from sudoku_env.generator import generate
-from sudoku_env.prompts.text import parse_puzzle
-from sudoku_env.puzzles import Puzzles
-from sudoku_env.solver import solve
 
 PUZZLE, SOLUTION = "123.341221434.21", "1234341221434321"
 

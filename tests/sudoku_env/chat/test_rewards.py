@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudoku_env.board import to_string
+from sudoku_env import default_puzzles, to_string
 from sudoku_env.chat.derivation import derive
 from sudoku_env.chat.rewards import (
     cells_reward,
@@ -14,7 +14,6 @@ from sudoku_env.chat.rewards import (
 )
 from sudoku_env.chat.rows import chat_answer
 from sudoku_env.errors import BoardError, SudokuError
-from sudoku_env.puzzles import default_puzzles
 
 PUZZLE, SOLUTION = "123.341221434.21", "1234341221434321"
 STEPS = "so row 1, column 4 is 4. so row 4, column 2 is 3."

@@ -5,15 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudoku_env.board import format_board, parse_board, to_string
+from sudoku_env import Puzzles, SudokuError, default_puzzles, format_board, generate, parse_board, solve, to_string
 from sudoku_env.chat.derivation import derive, derive_with_fault
 from sudoku_env.chat.rewards import cells_reward, exact_reward, format_reward, reasoning_reward
 from sudoku_env.chat.rows import INSTRUCTION, chat_answer, chat_prompt, chat_row, chat_rows
-from sudoku_env.errors import SudokuError
-from sudoku_env.generator import generate
 from sudoku_env.prompts.text import TEMPLATES, parse_puzzle
-from sudoku_env.puzzles import Puzzles, default_puzzles
-from sudoku_env.solver import solve
 from tests.helpers.refusals import refused
 
 PUZZLE = "123.341221434.21"

@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import ImageColor
 
-from sudoku_env import SudokuText, generate, parse_puzzle, text_rows
+from sudoku_env import SudokuText, explain, generate, parse_puzzle, text_rows
 from sudoku_env.board import is_solved, to_string
 from sudoku_env.chat.game import hint_grade
 from sudoku_env.chat.moves import Move, read_move
 from sudoku_env.envs import rendering
 from sudoku_env.errors import BoardError, SudokuError
-from sudoku_env.explanation import explain
 from tests.helpers.refusals import refused
 
 PUZZLE = "1..4|..12|21..|.3.."

@@ -2,12 +2,9 @@ import gymnasium
 import numpy as np
 import pytest
 
+from sudoku_env import SudokuEnv, SudokuError, default_puzzles, sample_legal
 from sudoku_env.board import SIZES, is_valid, parse_board
-from sudoku_env.envs.board_env import SudokuEnv
 from sudoku_env.envs.dynamics import unmask_reward
-from sudoku_env.envs.sampling import sample_legal
-from sudoku_env.errors import SudokuError
-from sudoku_env.puzzles import default_puzzles
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers import sudoku_reference as reference
 from tests.sudoku_env.helpers.sources import pool_of, shuffled_pool

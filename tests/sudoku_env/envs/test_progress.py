@@ -2,10 +2,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sudoku_env import definite_digits, generate
 from sudoku_env.envs.progress import Progress
-from sudoku_env.generator import generate
 from sudoku_env.kernels.unmask import NOT_A_DIGIT
-from sudoku_env.logic import definite_digits
 
 DRAWN = generate(8, size=6, clues=(12, 18), rule="singles", seed=4)
 

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sudoku_env.envs.sampling import sample_legal
-from sudoku_env.errors import SudokuError
+from sudoku_env import SudokuError, sample_legal
 
 
 class Fixed:

@@ -4,11 +4,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from sudoku_env.board import parse_board
-from sudoku_env.envs.sources import PromptPool, PuzzlePool
+from sudoku_env import PromptPool, PuzzlePool, Puzzles, build_prompt, default_puzzles, parse_board
 from sudoku_env.errors import BoardError, PuzzleParseError, SudokuError
-from sudoku_env.prompts.text import build_prompt
-from sudoku_env.puzzles import Puzzles, default_puzzles
 from tests.helpers.refusals import refused
 
 BOARDS = ["1...|..3.|.1..|...2", "1..4|..12|21..|.3.."]

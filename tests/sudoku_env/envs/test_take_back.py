@@ -9,13 +9,8 @@ from gymnasium.utils.env_checker import data_equivalence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudoku_env import testing
-from sudoku_env.board import parse_board
+from sudoku_env import FlatUnmask, PromptPool, build_prompt, definite_digits, parse_board, testing
 from sudoku_env.envs.dynamics import remask_reward, unmask_reward
-from sudoku_env.envs.sources import PromptPool
-from sudoku_env.envs.wrappers import FlatUnmask
-from sudoku_env.logic import definite_digits
-from sudoku_env.prompts.text import build_prompt
 
 ID = "sudoku_env:SudokuUnmask-v0"
 CHAIN = parse_board("1324|..31|.143|..12")  # of the blanks 4, 5, 8, 12, 13 all but 4 are definite

@@ -2,16 +2,11 @@ import gymnasium
 import numpy as np
 import pytest
 
-from sudoku_env.board import parse_board
+from sudoku_env import build_prompt, count_solutions, default_puzzles, definite_digits, generate, parse_board
 from sudoku_env.envs.sources import PromptPool, PuzzlePool
 from sudoku_env.errors import SudokuError, TokenLayoutError
-from sudoku_env.generator import generate
-from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
-from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import detect_definite, judge_error
-from sudoku_env.puzzles import default_puzzles
-from sudoku_env.solver import count_solutions
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers.singles import singles_rounds
 from tests.sudoku_env.helpers.sources import fixed_pool

@@ -7,13 +7,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import data_equivalence
 
-from sudoku_env import testing
-from sudoku_env.board import parse_board
+from sudoku_env import PromptPool, SudokuUnmaskVectorEnv, build_prompt, definite_digits, parse_board, testing
 from sudoku_env.envs.rendering import trace_views
-from sudoku_env.envs.sources import PromptPool
-from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
-from sudoku_env.logic import definite_digits
-from sudoku_env.prompts.text import build_prompt
 from tests.sudoku_env.helpers.sources import fixed_pool
 
 ID = "sudoku_env:SudokuUnmask-v0"

@@ -7,12 +7,8 @@ import pytest
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from sudoku_env.board import parse_board
-from sudoku_env.envs.sources import PromptPool
-from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
-from sudoku_env.envs.vector_env import SudokuVectorEnv
+from sudoku_env import PromptPool, SudokuUnmaskVectorEnv, SudokuVectorEnv, build_prompt, parse_board
 from sudoku_env.errors import SudokuError, TokenLayoutError
-from sudoku_env.prompts.text import build_prompt
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers.sources import fixed_pool, pool_of, shuffled_pool
 

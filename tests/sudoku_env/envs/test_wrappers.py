@@ -3,11 +3,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from sudoku_env.board import parse_board
-from sudoku_env.envs.sources import PromptPool
-from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
-from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
-from sudoku_env.errors import SudokuError
+from sudoku_env import FlatUnmask, FlatUnmaskVector, PromptPool, SudokuError, SudokuUnmaskVectorEnv, parse_board
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers.sources import fixed_pool

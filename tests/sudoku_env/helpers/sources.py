@@ -1,7 +1,6 @@
 """Sources of puzzles that many tests use."""
 
-from sudoku_env.envs.sources import PuzzlePool
-from sudoku_env.puzzles import Puzzles, default_puzzles
+from sudoku_env import PuzzlePool, Puzzles, default_puzzles
 
 
 def shuffled_pool(size):

@@ -4,8 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from sudoku_env import SudokuText, solve, text_rows
-from sudoku_env.board import to_string
+from sudoku_env import SudokuText, solve, text_rows, to_string
 from sudoku_env.chat.moves import read_move
 from sudoku_env.integrations.trl import environment_factory
 from sudoku_env.integrations.verl import verl_rows

@@ -13,8 +13,7 @@ from openenv.cli.__main__ import app as openenv_cli
 from typer.testing import CliRunner
 
 import sudoku_env.integrations.openenv as ours
-from sudoku_env import SudokuText
-from sudoku_env.board import to_string
+from sudoku_env import SudokuText, to_string
 from sudoku_env.integrations.openenv import SudokuAction, SudokuClient
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "openenv_play.py"

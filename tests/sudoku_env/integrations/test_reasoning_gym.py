@@ -12,8 +12,7 @@ from reasoning_gym.composite import DatasetSpec  # noqa: E402
 from reasoning_gym.dataset import ReseedingDataset  # noqa: E402
 from reasoning_gym.factory import create_curriculum  # noqa: E402
 
-from sudoku_env import count_solutions, parse_puzzle, rate  # noqa: E402
-from sudoku_env.errors import SudokuError  # noqa: E402
+from sudoku_env import SudokuError, count_solutions, parse_puzzle, rate
 from sudoku_env.integrations import reasoning_gym as ours  # noqa: E402
 
 

@@ -21,8 +21,7 @@ from transformers.utils import get_json_schema
 from trl import GRPOConfig, GRPOTrainer
 from trl.chat_template_utils import qwen3_chat_template
 
-from sudoku_env import SudokuText, text_rows
-from sudoku_env.errors import SudokuError
+from sudoku_env import SudokuError, SudokuText, text_rows
 from sudoku_env.integrations.trl import answer_reward, environment_factory
 from tests.helpers.refusals import refused
 

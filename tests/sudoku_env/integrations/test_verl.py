@@ -4,10 +4,9 @@ import asyncio
 
 import pytest
 
-from sudoku_env import SudokuText, generate
+from sudoku_env import SudokuText, generate, parse_puzzle
 from sudoku_env.errors import BoardError, SudokuError
 from sudoku_env.integrations.verl import compute_score, verl_rows
-from sudoku_env.prompts.text import parse_puzzle
 from tests.helpers.refusals import refused
 
 PUZZLE, SOLUTION = "123.341221434321", "1234341221434321"

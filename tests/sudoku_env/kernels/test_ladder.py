@@ -5,11 +5,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sudoku_env.generator import generate
+from sudoku_env import generate, solve_batch
 from sudoku_env.kernels.ladder import apply_step, eliminate, find_pattern, grade, next_single
 from sudoku_env.kernels.ladder_state import BACKBONE, BLANKS, FIRST, RULES, find_places, ladder_table, load, new_work
 from sudoku_env.kernels.search_state import LEFT, new_search
-from sudoku_env.solver import solve_batch
 from tests.sudoku_env.helpers import ladder_examples, ladder_reference
 from tests.sudoku_env.helpers.ladder_examples import exchange, set_candidates
 

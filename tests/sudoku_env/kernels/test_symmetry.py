@@ -3,10 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sudoku_env import default_puzzles, definite_digits
 from sudoku_env.board import SIZES, geometry, is_solved
 from sudoku_env.kernels.symmetry import shuffle_lines, shuffle_puzzle
-from sudoku_env.logic import definite_digits
-from sudoku_env.puzzles import default_puzzles
 from tests.sudoku_env.helpers import sudoku_reference as reference
 from tests.sudoku_env.helpers.singles import singles_rounds
 

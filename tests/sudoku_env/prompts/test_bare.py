@@ -6,16 +6,12 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sudoku_env import PuzzlePool, UnmaskEnv, default_puzzles, definite_digits, generate
 from sudoku_env.board import SIZES
-from sudoku_env.envs.sources import PuzzlePool
-from sudoku_env.envs.unmask_env import UnmaskEnv
 from sudoku_env.errors import TokenLayoutError
-from sudoku_env.generator import generate
-from sudoku_env.logic import definite_digits
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from sudoku_env.prompts.text import ANSWER_LAYOUTS, TEMPLATES, build_prompt
 from sudoku_env.prompts.tokens import TokenLayout, detect_definite, judge_error, pre_fill, reference_ids
-from sudoku_env.puzzles import default_puzzles
 
 FOUR = "1..4..1..3..2..."
 NINE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"

@@ -5,12 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sudoku_env import default_puzzles, parse_puzzle
 from sudoku_env.board import SIZES, format_board, to_string
 from sudoku_env.errors import PuzzleParseError
 from sudoku_env.prompts.grids import Grid, Line, Row, cut, read_blocks, row_symbols, without_heading
 from sudoku_env.prompts.scoring import read_answer
-from sudoku_env.prompts.text import parse_puzzle
-from sudoku_env.puzzles import default_puzzles
 
 
 def rows_of(board):

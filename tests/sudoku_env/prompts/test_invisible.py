@@ -2,12 +2,10 @@
 
 import pytest
 
-from sudoku_env.board import parse_board
+from sudoku_env import parse_board, parse_puzzle, pre_fill
 from sudoku_env.errors import BoardError, PuzzleParseError
 from sudoku_env.invisible import invisible_characters
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
-from sudoku_env.prompts.text import parse_puzzle
-from sudoku_env.prompts.tokens import pre_fill
 
 PACKED = "1..4..1221...3.."
 GRID = "1 . . 4\n. . 1 2\n2 1 . .\n. 3 . .\n"

@@ -1,6 +1,7 @@
 import importlib.util
 import os
 import pickle
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sudoku_env import generate, read_prompts, solve
 from sudoku_env.board import geometry, parse_board
 from sudoku_env.errors import PuzzleParseError, TokenLayoutError
-from sudoku_env.generator import generate
 from sudoku_env.prompts.alignment import AnswerTokens, fit
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from sudoku_env.prompts.text import ANSWER_LAYOUTS, DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT, TEMPLATES, build_prompt
@@ -23,15 +24,26 @@ from sudoku_env.prompts.tokens import (
     pre_fill_boards,
     reference_ids,
 )
-from sudoku_env.puzzles import read_prompts
-from sudoku_env.solver import solve
 from tests.helpers.refusals import refused
 
 FOUR = "1..4..1..3..2..."
 SIX = "..3..5..1.2324536...6..2.625......3."
 NINE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
 CHAR = CharTokenizer()
-GIVEN = pre_fill(build_prompt(FOUR), CHAR, 50)
+unfit = partial(refused, error=TokenLayoutError)
+
+
+def filled(puzzle, max_gen_length=50, tokenizer=CHAR, template="rules", **options) -> PreFilled:
+    """The pre-filled sequence of a puzzle, asked for in the words of a template."""
+    return pre_fill(build_prompt(puzzle, template), tokenizer, max_gen_length, **options)
+
+
+def compact(tokenizer, **options) -> PreFilled:
+    """The six puzzle for a tokenizer of words."""
+    return filled(SIX, 48, tokenizer, "compact", **options)
+
+
+GIVEN = filled(FOUR)
 
 
 def word_tokenizer(*, letters: bool = True, opening: bool = True, **kwargs):
@@ -90,18 +102,14 @@ class SpaceBefore(CharTokenizer):
 
 def fill(prefilled: PreFilled, board) -> list[int]:
     """The pre-filled sequence with a board in its cells, 0 staying a mask."""
-    ids = list(prefilled.token_ids)
-    for cell, digit in enumerate(board):
-        if digit:
-            position = prefilled.prompt_length + int(prefilled.layout.cell_positions[cell])
-            ids[position] = int(prefilled.layout.digit_ids[digit - 1])
-    return ids
+    ids, board = np.array(prefilled.token_ids), np.asarray(board)
+    positions = prefilled.prompt_length + prefilled.layout.cell_positions
+    ids[positions[board > 0]] = prefilled.layout.digit_ids[board[board > 0] - 1]
+    return ids.tolist()
 
 
 def test_pre_fill_by_hand():
-    token_ids, filled_indices, prompt_length, map_range = pre_fill(
-        build_prompt(FOUR, "compact"), CHAR, 50, system_prompt="Hi."
-    )
+    token_ids, filled_indices, prompt_length, map_range = filled(FOUR, template="compact", system_prompt="Hi.")
     prompt = f"Hi.\n\nsudoku 4x4 {FOUR}\n"
     assert prompt_length == len(prompt) and len(token_ids) == len(prompt) + 50
     assert CHAR.decode(token_ids[:prompt_length]) == prompt
@@ -139,9 +147,11 @@ def test_read_boards_in_one_state_a_batch_and_a_group():
     boards = layout.read_boards(np.stack([[state, garbled]] * 3))
     assert boards.shape == (3, 2, 16) and boards.dtype == np.int16
     assert boards[2, 1, :4].tolist() == [1, -1, -1, -1]
-    for bad in (state[:-1], state.astype(float), 3):
-        with pytest.raises(TokenLayoutError, match="a state is"):
-            layout.read_boards(bad)
+
+
+@pytest.mark.parametrize("state", [GIVEN.token_ids[:-1], np.array(GIVEN.token_ids, float), 3])
+def test_other_states_are_refused(state):
+    unfit("a state is", lambda: GIVEN.layout.read_boards(state))
 
 
 def test_torch_tensors_are_states():
@@ -181,7 +191,7 @@ def slow_definite(board, layout: TokenLayout) -> set[int]:
     return {int(layout.cell_positions[cell]) for cell in found}
 
 
-PREFILLED = {text: pre_fill(build_prompt(text), CHAR, 200) for text in (FOUR, SIX, NINE)}
+PREFILLED = {text: filled(text, 200) for text in (FOUR, SIX, NINE)}
 
 
 @given(st.sampled_from(sorted(PREFILLED)), st.data())
@@ -219,7 +229,7 @@ def test_a_wrong_digit_without_a_clash_is_an_error_no_digit_does_not_shift_and_t
 
 
 def test_batches_with_one_layout_and_with_one_each():
-    one, other = GIVEN, pre_fill(build_prompt(SIX), CHAR, 100)
+    one, other = GIVEN, filled(SIX, 100)
     wrong = fill(one, one.layout.solution % 4 + 1)
     states = [one.token_ids, wrong]
     assert judge_error(states, one.layout).tolist() == [False, True]
@@ -227,21 +237,21 @@ def test_batches_with_one_layout_and_with_one_each():
     mixed, layouts = [wrong, other.token_ids], [one.layout, other.layout]
     np.testing.assert_array_equal(judge_error(mixed, layouts), np.array([True, False]))
     assert detect_definite(mixed, layouts) == [[], detect_definite(other.token_ids, other.layout)]
-    refused("2 states with 1 layouts", lambda: judge_error(mixed, layouts[:1]), TokenLayoutError)
+    unfit("2 states with 1 layouts", lambda: judge_error(mixed, layouts[:1]))
 
 
 def test_reference_ids():
-    prefilled = pre_fill(build_prompt(FOUR), CHAR, 45)
+    prefilled = filled(FOUR, 45)
     text, _ = ANSWER_LAYOUTS["spaced"].write(prefilled.layout.solution, DEFAULT_OPENING)
     response = reference_ids(prefilled, CHAR.eos_token_id)
     assert CHAR.decode(response) == text + "<eos>" * 4 and response.dtype == np.int64
-    refused("is the mask token", lambda: reference_ids(prefilled, CHAR.mask_token_id), TokenLayoutError)
+    unfit("is the mask token", lambda: reference_ids(prefilled, CHAR.mask_token_id))
 
 
 @pytest.mark.parametrize("puzzle", [FOUR, SIX, NINE])
 @pytest.mark.parametrize("name", ANSWER_LAYOUTS)
 def test_every_layout_reads_back(puzzle, name):
-    prefilled = pre_fill(build_prompt(puzzle, "short"), CHAR, 200, layout=name, opening="The answer is\n")
+    prefilled = filled(puzzle, 200, template="short", layout=name, opening="The answer is\n")
     assert prefilled.layout.name == name
     np.testing.assert_array_equal(prefilled.layout.read_boards(prefilled.token_ids), parse_board(puzzle))
     response = reference_ids(prefilled, CHAR.eos_token_id)
@@ -250,9 +260,8 @@ def test_every_layout_reads_back(puzzle, name):
 
 
 def test_max_gen_length_too_small_says_what_is_needed():
-    with pytest.raises(TokenLayoutError, match="take 41 tokens, more than max_gen_length=40; raise it to 41"):
-        pre_fill(build_prompt(FOUR), CHAR, 40)
-    assert pre_fill(build_prompt(FOUR), CHAR, 41).map_range == (10, 41)
+    unfit("take 41 tokens, more than max_gen_length=40; raise it to 41", lambda: filled(FOUR, 40))
+    assert filled(FOUR, 41).map_range == (10, 41)
 
 
 @pytest.mark.parametrize(
@@ -280,30 +289,26 @@ def test_mask_token():
         def convert_tokens_to_ids(self, token):
             return self.unk_token_id
 
-    prompt = build_prompt(FOUR)
-    assert pre_fill(prompt, Llada(), 50).layout.mask_id == 126336
-    assert pre_fill(prompt, NoMask(), 50, mask_token_id=500).layout.mask_id == 500
-    for tokenizer in (NoMask(), Unknown()):
-        with pytest.raises(TokenLayoutError, match="has no mask token; pass mask_token_id"):
-            pre_fill(prompt, tokenizer, 50)
-    for taken in (CHAR.encode("3")[0], CHAR.encode(" ")[0]):
-        with pytest.raises(TokenLayoutError, match="is a token of the answer"):
-            pre_fill(prompt, CHAR, 50, mask_token_id=taken)
-    with pytest.raises(TokenLayoutError, match="the prompt contains the mask token"):
-        pre_fill(prompt, CHAR, 50, mask_token_id=CHAR.encode("z")[0], system_prompt="z")
-    refused("negative", lambda: pre_fill(prompt, CHAR, 50, mask_token_id=-100), TokenLayoutError)
+    assert filled(FOUR, tokenizer=Llada()).layout.mask_id == 126336
+    assert filled(FOUR, tokenizer=NoMask(), mask_token_id=500).layout.mask_id == 500
+    unfit("has no mask token; pass mask_token_id", lambda: filled(FOUR, tokenizer=NoMask()))
+    unfit("has no mask token; pass mask_token_id", lambda: filled(FOUR, tokenizer=Unknown()))
+    three, space, letter = CHAR.encode("3 z")
+    unfit("is a token of the answer", lambda: filled(FOUR, mask_token_id=three))
+    unfit("is a token of the answer", lambda: filled(FOUR, mask_token_id=space))
+    unfit("the prompt contains the mask token", lambda: filled(FOUR, mask_token_id=letter, system_prompt="z"))
+    unfit("negative", lambda: filled(FOUR, mask_token_id=-100))
 
 
 def test_tokenizers_that_merge_digits():
-    prefilled = pre_fill(build_prompt(NINE), Merging(), 200)
-    assert prefilled.layout.name == "spaced"
-    with pytest.raises(TokenLayoutError, match=r"tried packed: the token '\d+' is more than one cell"):
-        pre_fill(build_prompt(NINE), Merging(), 200, layout="packed")
+    assert filled(NINE, 200, Merging()).layout.name == "spaced"
+    several = r"tried packed: the token '\d+' is more than one cell"
+    unfit(several, lambda: filled(NINE, 200, Merging(), layout="packed"))
 
 
 def test_tokenizers_with_a_space_in_the_token_need_it_before_every_cell():
     tokenizer = SpaceBefore()
-    prefilled = pre_fill(build_prompt(NINE), tokenizer, 200)
+    prefilled = filled(NINE, 200, tokenizer)
     assert prefilled.layout.name == "line"
     assert tokenizer.decode(prefilled.layout.digit_ids) == " 1 2 3 4 5 6 7 8 9"
     found = TokenLayout.from_state(prefilled.token_ids, tokenizer)
@@ -315,11 +320,9 @@ def test_no_layout_names_all_that_were_tried():
         def encode(self, text, add_special_tokens=False):
             return super().encode(text.replace("5", "\u0665"))
 
-    with pytest.raises(TokenLayoutError, match=r"6×6 grid.*NoFive; tried spaced: .* line: .* lettered: .*Use"):
-        pre_fill(build_prompt(SIX), NoFive(), 100)
-    assert pre_fill(build_prompt(FOUR), NoFive(), 100).layout.name == "spaced"
-    with pytest.raises(TokenLayoutError, match="unknown answer layout 'wide'"):
-        pre_fill(build_prompt(SIX), CHAR, 100, layout="wide")
+    unfit(r"6×6 grid.*NoFive; tried spaced: .* line: .* lettered: .*Use", lambda: filled(SIX, 100, NoFive()))
+    assert filled(FOUR, 100, NoFive()).layout.name == "spaced"
+    unfit("unknown answer layout 'wide'", lambda: filled(SIX, 100, layout="wide"))
 
 
 class Whimsical(CharTokenizer):
@@ -331,11 +334,12 @@ class Whimsical(CharTokenizer):
 
 def test_a_solution_that_encodes_differently_is_noticed():
     assert isinstance(fit(Whimsical(), ANSWER_LAYOUTS["spaced"], 4, DEFAULT_OPENING), AnswerTokens)
-    with pytest.raises(TokenLayoutError, match="tried spaced: this solution encodes to other tokens"):
-        pre_fill(build_prompt(FOUR), Whimsical(), 50, layout="spaced")
+    other = "tried spaced: this solution encodes to other tokens"
+    unfit(other, lambda: filled(FOUR, tokenizer=Whimsical(), layout="spaced"))
 
 
 CHAT = "{% for message in messages %}{{ message['role'] }} {{ message['content'] | trim }}\n{% endfor %}"
+NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
 TOKENIZERS = {
     "characters": lambda: CHAR,
     "merging": Merging,
@@ -344,9 +348,7 @@ TOKENIZERS = {
     "words": word_tokenizer,
     "bare": lambda: CHAR,
     "chat": lambda: word_tokenizer(chat_template=CHAT),
-    "no system": lambda: word_tokenizer(
-        chat_template="{% if messages[0]['role'] == 'system' %}{{ raise_exception('no') }}{% endif %}" + CHAT
-    ),
+    "no system": lambda: word_tokenizer(chat_template=NO_SYSTEM + CHAT),
 }
 
 
@@ -381,9 +383,9 @@ def test_fits_are_kept_while_the_tokenizer_lives():
             return super().decode(*args, **kwargs)
 
     tokenizer = Counting()
-    pre_fill(build_prompt(FOUR), tokenizer, 50)
+    filled(FOUR, tokenizer=tokenizer)
     first = tokenizer.decoded
-    pre_fill(build_prompt("123.341221434321"), tokenizer, 50)
+    filled("123.341221434321", tokenizer=tokenizer)
     assert first > 0 and tokenizer.decoded == first
 
 
@@ -391,10 +393,10 @@ class TestFromState:
     @pytest.mark.parametrize("name", [name for name, layout in ANSWER_LAYOUTS.items() if layout.prompted])
     @pytest.mark.parametrize("template", ["rules", "short", "compact"])
     def test_from_the_state_alone(self, name, template):
-        prefilled = pre_fill(build_prompt(SIX, template), CHAR, 150, layout=name)
-        for board in (np.zeros(36, int), prefilled.layout.solution, prefilled.layout.solution % 6 + 1):
-            state = fill(prefilled, np.where(prefilled.layout.puzzle > 0, prefilled.layout.puzzle, board))
-            same_layout(TokenLayout.from_state(state, CHAR), prefilled.layout)
+        prefilled = filled(SIX, 150, template=template, layout=name)
+        puzzle, solution = prefilled.layout.puzzle, prefilled.layout.solution
+        for board in (puzzle, solution, np.where(puzzle > 0, puzzle, solution % 6 + 1)):
+            same_layout(TokenLayout.from_state(fill(prefilled, board), CHAR), prefilled.layout)
 
     @given(st.sampled_from(sorted(PREFILLED)), st.data())
     @settings(max_examples=40)
@@ -407,7 +409,7 @@ class TestFromState:
         same_layout(TokenLayout.from_state(state, CHAR, prompt_length=prefilled.prompt_length), prefilled.layout)
 
     def test_a_copy_in_the_tail_is_not_the_response(self):
-        prefilled = pre_fill(build_prompt(FOUR), CHAR, 150)
+        prefilled = filled(FOUR, 150)
         state = np.array(prefilled.token_ids)
         start = prefilled.prompt_length + 60
         state[start : start + 41] = reference_ids(prefilled, CHAR.eos_token_id)[:41]
@@ -416,17 +418,15 @@ class TestFromState:
     def test_a_prompt_that_looks_like_a_response_needs_the_prompt_length(self):
         prompt = f"{FOUR}\nSolution:\n" + "\n".join(" ".join(FOUR[i : i + 4]) for i in range(0, 16, 4))
         prefilled = pre_fill(prompt, CHAR, 60)
-        with pytest.raises(TokenLayoutError, match=r"found several, at .*pass prompt_length"):
-            TokenLayout.from_state(prefilled.token_ids, CHAR)
+        unfit("found several, at .*pass prompt_length", lambda: TokenLayout.from_state(prefilled.token_ids, CHAR))
         found = TokenLayout.from_state(prefilled.token_ids, CHAR, prompt_length=prefilled.prompt_length)
         same_layout(found, prefilled.layout)
 
     def test_opening_and_mask_are_arguments(self):
-        prefilled = pre_fill(build_prompt(FOUR), CHAR, 60, opening="Sure!", mask_token_id=999)
-        found = TokenLayout.from_state(prefilled.token_ids, CHAR, opening="Sure!", mask_token_id=999)
-        same_layout(found, prefilled.layout)
-        with pytest.raises(TokenLayoutError, match="found none"):
-            TokenLayout.from_state(prefilled.token_ids, CHAR, mask_token_id=999)
+        prefilled = filled(FOUR, 60, opening="Sure!", mask_token_id=999)
+        read = partial(TokenLayout.from_state, prefilled.token_ids, CHAR, mask_token_id=999)
+        same_layout(read(opening="Sure!"), prefilled.layout)
+        unfit("found none", read)
 
     @pytest.mark.parametrize("change", ["given", "separator", "opening", "short", "prompt_length", "two-dimensional"])
     def test_no_such_state(self, change):
@@ -453,7 +453,7 @@ def same_layout(found: TokenLayout, expected: TokenLayout) -> None:
 class TestWordTokenizer:
     def test_line_ends_are_lost_so_the_line_layout_fits(self):
         tokenizer = word_tokenizer()
-        prefilled = pre_fill(build_prompt(SIX, "compact"), tokenizer, 48, system_prompt="")
+        prefilled = compact(tokenizer, system_prompt="")
         assert (prefilled.layout.name, prefilled.prompt_length, prefilled.map_range) == ("line", 14, (1, 37))
         assert tokenizer.decode(prefilled.token_ids[:5]) == "sudoku 6x6 ..3 ..5 ..1"
         same_layout(TokenLayout.from_state(prefilled.token_ids, tokenizer), prefilled.layout)
@@ -463,26 +463,21 @@ class TestWordTokenizer:
         tokenizer.save_pretrained(tmp_path)
         loaded = type(tokenizer).from_pretrained(tmp_path)
         for one in (tokenizer, loaded):
-            prefilled = pre_fill(build_prompt(SIX, "compact"), one, 48, system_prompt="")
+            prefilled = compact(one, system_prompt="")
             assert (prefilled.layout.name, prefilled.map_range) == ("lettered", (2, 43))
             response = reference_ids(prefilled, one.eos_token_id)
             assert one.decode(response[:9]) == "Solution: A " + " ".join(map(str, prefilled.layout.solution[:6])) + " B"
             same_layout(TokenLayout.from_state(prefilled.token_ids, one), prefilled.layout)
-        assert pre_fill(build_prompt(SIX, "compact"), loaded, 48, layout="line").layout.name == "line"
+        assert compact(loaded, layout="line").layout.name == "line"
 
     def test_words_that_are_missing(self):
-        with pytest.raises(TokenLayoutError, match=r"tried lettered: .* decodes to"):
-            pre_fill(build_prompt(SIX, "compact"), word_tokenizer(letters=False), 48, layout="lettered")
-        with pytest.raises(TokenLayoutError, match="another opening"):
-            pre_fill(build_prompt(SIX, "compact"), word_tokenizer(opening=False), 48)
-        assert pre_fill(build_prompt(SIX, "compact"), word_tokenizer(opening=False), 48, opening="").map_range == (
-            0,
-            36,
-        )
+        unfit("tried lettered: .* decodes to", lambda: compact(word_tokenizer(letters=False), layout="lettered"))
+        unfit("another opening", lambda: compact(word_tokenizer(opening=False)))
+        assert compact(word_tokenizer(opening=False), opening="").map_range == (0, 36)
 
     def test_bos(self):
         tokenizer = word_tokenizer(bos_token="<eos>")
-        assert pre_fill(build_prompt(SIX, "compact"), tokenizer, 48).token_ids[0] == tokenizer.eos_token_id
+        assert compact(tokenizer).token_ids[0] == tokenizer.eos_token_id
 
 
 class TestChatTemplate:
@@ -492,38 +487,34 @@ class TestChatTemplate:
     )
 
     def test_system_and_user(self):
-        tokenizer = word_tokenizer()
-        tokenizer.chat_template = self.TEMPLATE
-        prefilled = pre_fill(build_prompt(SIX, "compact"), tokenizer, 48, system_prompt="A B")
+        tokenizer = word_tokenizer(chat_template=self.TEMPLATE)
+        prefilled = compact(tokenizer, system_prompt="A B")
         rendered = f"<eos> system : A B <eos> user : sudoku 6x6 {SIX} <eos> assistant "
         assert prefilled.token_ids[: prefilled.prompt_length] == tokenizer.encode(rendered, add_special_tokens=False)
         same_layout(TokenLayout.from_state(prefilled.token_ids, tokenizer), prefilled.layout)
-        alone = pre_fill(build_prompt(SIX, "compact"), tokenizer, 48, system_prompt="")
-        assert alone.prompt_length == prefilled.prompt_length - 5
+        assert compact(tokenizer, system_prompt="").prompt_length == prefilled.prompt_length - 5
 
     def test_a_template_that_leaves_the_system_prompt_out(self):
-        tokenizer, prompt = word_tokenizer(), build_prompt(SIX, "compact")
-        tokenizer.chat_template = self.TEMPLATE.replace("in messages", "in messages if m['role'] == 'user'")
-        assert pre_fill(prompt, tokenizer, 48).token_ids == pre_fill(prompt, tokenizer, 48, system_prompt="").token_ids
-        with pytest.raises(TokenLayoutError, match="leaves out system_prompt='A B'; write it into the prompt"):
-            pre_fill(prompt, tokenizer, 48, system_prompt="A B")
+        template = self.TEMPLATE.replace("in messages", "in messages if m['role'] == 'user'")
+        tokenizer = word_tokenizer(chat_template=template)
+        assert compact(tokenizer).token_ids == compact(tokenizer, system_prompt="").token_ids
+        left_out = "leaves out system_prompt='A B'; write it into the prompt"
+        unfit(left_out, lambda: compact(tokenizer, system_prompt="A B"))
         tokenizer.chat_template = (
             "{% if messages[1] %}{{ messages[0]['content'] }}{% else %}A B{% endif %} {{ messages[-1]['content'] }}"
         )
-        own, named = (pre_fill(prompt, tokenizer, 48, system_prompt=text) for text in ("", "A B"))
+        own, named = (compact(tokenizer, system_prompt=text) for text in ("", "A B"))
         assert own.token_ids == named.token_ids, "the template's own default, asked for by name"
 
     def test_two_bos_tokens_in_front(self):
         tokenizer, prompt = word_tokenizer(bos_token="<eos>"), f"<eos> {build_prompt(SIX, 'compact')}"
         for tokenizer.chat_template in (None, "<eos> {{ messages[-1]['content'] }}"):
-            with pytest.raises(TokenLayoutError, match="two bos tokens in front; pass it without one"):
-                pre_fill(prompt, tokenizer, 48, system_prompt="")
+            twice = "two bos tokens in front; pass it without one"
+            unfit(twice, lambda: pre_fill(prompt, tokenizer, 48, system_prompt=""))
 
     def test_a_template_that_refuses_the_system_role(self):
-        tokenizer = word_tokenizer()
-        refuse = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
-        tokenizer.chat_template = refuse + self.TEMPLATE
-        prefilled = pre_fill(build_prompt(SIX, "compact"), tokenizer, 48, system_prompt="A B")
+        tokenizer = word_tokenizer(chat_template=NO_SYSTEM + self.TEMPLATE)
+        prefilled = compact(tokenizer, system_prompt="A B")
         rendered = f"<eos> user : A B\n\nsudoku 6x6 {SIX} <eos> assistant "
         assert prefilled.token_ids[: prefilled.prompt_length] == tokenizer.encode(rendered, add_special_tokens=False)
 
@@ -544,7 +535,7 @@ class TestSmolLM2:
     @pytest.mark.parametrize("puzzle", [FOUR, SIX, NINE])
     @pytest.mark.parametrize("template", ["rules", "compact"])
     def test_pre_fill(self, smollm2, puzzle, template):
-        prefilled = pre_fill(build_prompt(puzzle, template), smollm2, 200, mask_token_id=7)
+        prefilled = filled(puzzle, 200, smollm2, template, mask_token_id=7)
         text = smollm2.decode(prefilled.token_ids[: prefilled.prompt_length])
         assert text.startswith(f"<|im_start|>system\n{DEFAULT_SYSTEM_PROMPT}<|im_end|>\n<|im_start|>user\n")
         assert text.endswith("<|im_end|>\n<|im_start|>assistant\n")
@@ -556,7 +547,7 @@ class TestSmolLM2:
         same_layout(found, prefilled.layout)
 
     def test_it_has_no_mask_token(self, smollm2):
-        refused("pass mask_token_id", lambda: pre_fill(build_prompt(SIX), smollm2, 100), TokenLayoutError)
+        unfit("pass mask_token_id", lambda: filled(SIX, 100, smollm2))
 
 
 @pytest.mark.skipif("SUDOKU_PROMPTS" not in os.environ, reason="set SUDOKU_PROMPTS to a prompt set to check it whole")

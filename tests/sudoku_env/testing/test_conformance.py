@@ -11,13 +11,8 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from sudoku_env import testing
+from sudoku_env import FlatUnmask, FlatUnmaskVector, PromptPool, PuzzlePool, SudokuEnv, UnmaskEnv, generate, testing
 from sudoku_env.board import SIZES
-from sudoku_env.envs.board_env import SudokuEnv
-from sudoku_env.envs.sources import PromptPool, PuzzlePool
-from sudoku_env.envs.unmask_env import UnmaskEnv
-from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
-from sudoku_env.generator import generate
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers.sources import fixed_pool, pool_of, shuffled_pool
 
