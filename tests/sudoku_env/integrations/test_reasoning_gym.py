@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-reasoning_gym = pytest.importorskip("reasoning_gym", reason="needs reasoning-gym: make test-integrations")
+pytest.importorskip("reasoning_gym", reason="needs reasoning-gym: make test-integrations")
 
-from reasoning_gym.composite import DatasetSpec  # noqa: E402
-from reasoning_gym.dataset import ReseedingDataset  # noqa: E402
-from reasoning_gym.factory import create_curriculum  # noqa: E402
+import reasoning_gym
+from reasoning_gym.composite import DatasetSpec
+from reasoning_gym.dataset import ReseedingDataset
+from reasoning_gym.factory import create_curriculum
 
 from sudoku_env import SudokuError, count_solutions, parse_puzzle, rate
-from sudoku_env.integrations import reasoning_gym as ours  # noqa: E402
+from sudoku_env.integrations import reasoning_gym as ours
 
 
 def made(**values):
