@@ -1,4 +1,5 @@
 import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers import ladder_examples, ladder_reference
 from tests.sudoku_env.helpers import sudoku_reference as reference
 from tests.sudoku_env.helpers.ladder_examples import exchange, set_candidates
+from tests.sudoku_env.helpers.sudoku_reference import numbers_in
 
 
 def test_words_of_singles():
@@ -44,15 +46,12 @@ def test_words_of_patterns(rule):
 
 def test_words_of_the_backbone():
     step = next(step for step in explain(exchange("diabolical")[1], "backbone") if step.rule == "backbone")
-    name = f"row {step.cell // 9 + 1}, column {step.cell % 9 + 1}"
-    assert (
-        str(step)
-        == f"Backbone: {name} holds {step.digit} in every solution, as a search shows, so {name} is {step.digit}."
-    )
+    name, digit = cell_name(step.cell), step.digit
+    assert str(step) == f"Backbone: {name} holds {digit} in every solution, as a search shows, so {name} is {digit}."
 
 
-def _numbers(text):
-    return [int(number) for number in re.findall(r"\d+", text)]
+def cell_name(cell):
+    return f"row {cell // 9 + 1}, column {cell % 9 + 1}"
 
 
 def told(text):
@@ -62,8 +61,15 @@ def told(text):
     for part in conclusion.split("; "):
         digits, cells = re.split(r" (?:is |are )?(?:eliminated )?from ", part)
         for rows, columns in re.findall(r"rows? ([\d, and]+?), columns? ([\d, and]+)", cells):
-            pairs |= {(9 * r + c - 10, d) for r in _numbers(rows) for c in _numbers(columns) for d in _numbers(digits)}
+            pairs |= {(9 * r + c - 10, d) for r, c, d in product(*map(numbers_in, (rows, columns, digits)))}
     return pairs
+
+
+def carry_out(state, step):
+    if step.cell is None:
+        state.eliminate(step.eliminated)
+    else:
+        state.write(step.cell, step.digit)
 
 
 def follow(board, steps):
@@ -74,14 +80,12 @@ def follow(board, steps):
         if step.cell is None:
             assert step.eliminated
             assert set(step.eliminated) <= ladder_reference.ELIMINATIONS[step.rule](state)
-            for cell, digit in step.eliminated:
-                state.options[cell].discard(digit)
         else:
             assert board[step.cell] == 0
             if step.rule != "backbone":
                 assert (step.cell, step.digit) in ladder_reference.singles(state, step.rule == "hidden_single")
-            ladder_reference.write(state, step.cell, step.digit)
             board[step.cell] = step.digit
+        carry_out(state, step)
     return np.array(board)
 
 
@@ -98,8 +102,7 @@ def test_steps_can_be_followed(tier):
             if step.cell is None:
                 assert told(step.text) == set(step.eliminated)
             else:
-                name = f"row {step.cell // 9 + 1}, column {step.cell % 9 + 1}"
-                assert step.text.endswith(f"so {name} is {step.digit}.")
+                assert step.text.endswith(f"so {cell_name(step.cell)} is {step.digit}.")
 
 
 def test_always_the_easiest_rule():
@@ -109,36 +112,28 @@ def test_always_the_easiest_rule():
             level = RULES.index(step.rule)
             assert level == 0 or not ladder_reference.singles(state, level > 1)
             assert not any(ladder_reference.ELIMINATIONS[rule](state) for rule in RULES[2:level])
-            if step.cell is None:
-                for cell, digit in step.eliminated:
-                    state.options[cell].discard(digit)
-            else:
-                ladder_reference.write(state, step.cell, step.digit)
+            carry_out(state, step)
 
 
 def test_reasons_of_naked_singles_are_true():
     for board in exchange("hard")[::10]:
-        filled, eliminated = board.copy().reshape(9, 9), set()
+        filled, eliminated = board.copy(), set()
         for step in explain(board):
             if step.rule == "naked_single":
-                reasons = step.text.split("(")[1].split(")")[0].split("; ")
                 accounted = {step.digit}
-                for reason in reasons:
+                for reason in step.text.split("(")[1].split(")")[0].split("; "):
                     if reason.endswith("eliminated before"):
-                        digits = set(_numbers(reason))
+                        digits = set(numbers_in(reason))
                         assert all((step.cell, digit) in eliminated for digit in digits)
                     else:
                         unit, held = reason.split(" holds ")
-                        assert unit in step.units
-                        digits = set(_numbers(held))
-                        kind, number = unit.split()
-                        index = 9 * ("row", "column", "box").index(kind) + int(number) - 1
-                        assert digits <= {int(filled.flat[cell]) for cell in reference.units(9)[index]}
+                        digits = set(numbers_in(held))
+                        assert unit in step.units and digits <= {*filled[reference.unit_called(unit, 9)].tolist()}
                     accounted |= digits
                 assert accounted == set(range(1, 10))
             eliminated |= set(step.eliminated)
             if step.cell is not None:
-                filled.flat[step.cell] = step.digit
+                filled[step.cell] = step.digit
 
 
 def test_stops_where_the_rules_do():

@@ -10,6 +10,7 @@ from sudoku_env.logic import RULE_GROUPS, RULES, candidates, definite_cells, def
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers import ladder_reference
 from tests.sudoku_env.helpers import sudoku_reference as reference
+from tests.sudoku_env.helpers.every_grid import backbone_of, random_board, random_digits
 from tests.sudoku_env.helpers.ladder_examples import exchange
 from tests.sudoku_env.helpers.singles import singles_rounds, solve_by_singles
 
@@ -17,7 +18,7 @@ PUZZLES = {
     size: generate(10, size=size, clues=clues, rule="singles", seed=2)
     for size, clues in [(4, 5), (6, 13), (9, 28), (16, 130)]
 }
-seeds = st.integers(0, 2**32)
+rngs = st.integers(0, 2**32).map(np.random.default_rng)
 
 
 def partial_solution(size, rng):
@@ -28,21 +29,17 @@ def partial_solution(size, rng):
     return np.where(shown, puzzles.solutions[k], 0), puzzles.solutions[k]
 
 
-def test_candidates_by_hand():
+def test_candidates_and_singles_by_hand():
     # 1 2 . .
     # . . . .     row 1 lacks 3 and 4; the column below its third cell holds 3.
     # . . 3 .
     # . . . .
-    found = candidates(as_board("12........3....."))
-    assert found.shape == (16, 4)
-    assert found[2].tolist() == [False, False, False, True]
-    assert found[3].tolist() == [False, False, True, True]
-    assert not found[[0, 1, 10]].any()
-
-
-def test_naked_and_hidden_single_by_hand():
-    # In the board above the third cell is a naked 4; 3 has one place left in row 1, the fourth cell.
-    assert definite_digits(as_board("12........3....."))[[2, 3]].tolist() == [4, 3]
+    board = as_board("12........3.....")
+    found = candidates(board)
+    assert found.shape == (16, 4) and not found[[0, 1, 10]].any()
+    assert found[[2, 3]].tolist() == [[False, False, False, True], [False, False, True, True]]
+    # The third cell is a naked 4; 3 has one place left in row 1, the fourth cell.
+    assert definite_digits(board)[[2, 3]].tolist() == [4, 3]
 
 
 def test_hidden_single_alone():
@@ -66,22 +63,19 @@ def test_two_hidden_singles_in_one_cell():
 
 
 @settings(max_examples=150)
-@given(st.sampled_from([4, 6, 9]), st.floats(0, 1), seeds)
-def test_against_the_definitions(size, share, seed):
+@given(st.sampled_from([4, 6, 9]), st.floats(0, 1), rngs)
+def test_against_the_definitions(size, share, rng):
     """Candidates and singles agree with the reference on boards of random digits, nearly all of them contradictory."""
-    rng = np.random.default_rng(seed)
-    board = np.where(rng.random(size * size) < share, rng.integers(1, size + 1, size * size), 0)
-    found = candidates(board)
-    assert [set(np.flatnonzero(row) + 1) for row in found] == reference.candidates(board)
+    board = random_digits(1, size, share, rng)[0]
+    assert [set(np.flatnonzero(row) + 1) for row in candidates(board)] == reference.candidates(board)
     assert definite_digits(board).tolist() == reference.definite(board)
-    solve_by_singles(board)
     assert singles_rounds(board) >= -1
 
 
 @settings(max_examples=100)
-@given(st.sampled_from(SIZES), seeds)
-def test_partial_solutions_have_sound_definite_digits(size, seed):
-    board, solution = partial_solution(size, np.random.default_rng(seed))
+@given(st.sampled_from(SIZES), rngs)
+def test_partial_solutions_have_sound_definite_digits(size, rng):
+    board, solution = partial_solution(size, rng)
     definite = definite_digits(board)
     assert (definite[definite > 0] == solution[definite > 0]).all()
     assert not definite[board > 0].any()
@@ -90,12 +84,11 @@ def test_partial_solutions_have_sound_definite_digits(size, seed):
 
 
 @settings(max_examples=100)
-@given(st.sampled_from(SIZES), seeds)
-def test_symmetry(size, seed):
-    rng = np.random.default_rng(seed)
+@given(st.sampled_from(SIZES), rngs)
+def test_symmetry(size, rng):
     board, _ = partial_solution(size, rng)
     board = np.where(rng.random(board.size) < 0.8, board, 0)
-    cells, digits = (np.array(part) for part in reference.random_symmetry(size, rng))
+    cells, digits = reference.random_symmetry(size, rng)
     assert (definite_digits(digits[board[cells]]) == digits[definite_digits(board)[cells]]).all()
     assert (candidates(digits[board[cells]])[:, digits[1:] - 1] == candidates(board)[cells]).all()
     assert singles_rounds(digits[board[cells]]) == singles_rounds(board)
@@ -154,11 +147,10 @@ def opened(size, rng):
 
 
 @settings(max_examples=100)
-@given(st.sampled_from([4, 6, 9]), st.floats(0, 1), seeds)
-def test_definite_cells_by_singles_are_the_definite_digits(size, share, seed):
+@given(st.sampled_from([4, 6, 9]), st.floats(0, 1), rngs)
+def test_definite_cells_by_singles_are_the_definite_digits(size, share, rng):
     """The claim holds on any board, the contradictory ones included; and no rule trips over those."""
-    rng = np.random.default_rng(seed)
-    boards = np.where(rng.random((4, size * size)) < share, rng.integers(1, size + 1, (4, size * size)), 0)
+    boards = random_digits(4, size, share, rng)
     assert (definite_cells(boards) == definite_digits(boards)).all()
     assert (definite_cells(boards, "hidden_single") == definite_digits(boards)).all()
     options = candidates(boards)
@@ -171,9 +163,9 @@ def test_definite_cells_by_singles_are_the_definite_digits(size, share, seed):
 
 
 @settings(max_examples=60)
-@given(st.sampled_from([4, 6, 9]), seeds)
-def test_definite_cells_only_grow_up_the_ladder(size, seed):
-    board = opened(size, np.random.default_rng(seed))
+@given(st.sampled_from([4, 6, 9]), rngs)
+def test_definite_cells_only_grow_up_the_ladder(size, rng):
+    board = opened(size, rng)
     easier = definite_cells(board, RULES[0])
     for rule in RULES[1:]:
         harder = definite_cells(board, rule)
@@ -196,17 +188,10 @@ def test_definite_cells_against_the_reference(size):
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 8), seeds)
-def test_backbone_against_enumeration(clues, seed):
-    rng = np.random.default_rng(seed)
-    grid = HARD[4][rng.integers(len(HARD[4]))]
-    board = np.where(rng.permutation(16) < clues, solve_batch(grid[None])[0][0], 0)
-    if rng.random() < 0.3:
-        board[rng.integers(16)] = rng.integers(1, 5)
-    every = np.array(list(reference.solutions(board))).reshape(-1, 16)
-    same = (every == every[0]).all(0) if len(every) else np.zeros(16, bool)
-    expected = np.where(same & (board == 0), every[0] if len(every) else 0, 0)
-    assert (definite_cells(board, "backbone") == expected).all()
+@given(rngs)
+def test_backbone_against_enumeration(rng):
+    board = random_board(rng, most=8)
+    assert (definite_cells(board, "backbone") == backbone_of(board)).all()
 
 
 def test_backbone_of_boards_with_several_solutions():
@@ -224,11 +209,10 @@ def test_backbone_of_boards_with_several_solutions():
 
 
 @settings(max_examples=40)
-@given(st.sampled_from([4, 6, 9]), st.sampled_from(RULES), seeds)
-def test_definite_cells_are_symmetric(size, rule, seed):
-    rng = np.random.default_rng(seed)
+@given(st.sampled_from([4, 6, 9]), st.sampled_from(RULES), rngs)
+def test_definite_cells_are_symmetric(size, rule, rng):
     board = opened(size, rng)
-    cells, digits = (np.array(part) for part in reference.random_symmetry(size, rng))
+    cells, digits = reference.random_symmetry(size, rng)
     assert (definite_cells(digits[board[cells]], rule) == digits[definite_cells(board, rule)[cells]]).all()
 
 

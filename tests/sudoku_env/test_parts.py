@@ -48,8 +48,7 @@ def test_a_size_stands_for_the_puzzles_of_the_package_shuffled_or_in_words(name,
 
 @pytest.mark.parametrize("make", [SudokuEnv, SudokuVectorEnv, UnmaskEnv, SudokuUnmaskVectorEnv])
 def test_a_size_beside_a_source_or_without_puzzles_is_refused(make):
-    with pytest.raises(SudokuError, match="size=6 is for the puzzles of the package; leave it out"):
-        make(source=fixed_pool(4), size=6)
+    refused("size=6 is for the puzzles of the package; leave", lambda: make(source=fixed_pool(4), size=6), SudokuError)
     refused("5", lambda: make(size=5), SudokuError)
 
 
@@ -94,20 +93,27 @@ def test_environments_that_share_responses_play_apart():
     np.testing.assert_array_equal(one.reset(seed=0)[0], before)
 
 
-def test_a_part_and_its_arguments_exclude_each_other():
-    with pytest.raises(SudokuError, match=r"rules was given, and so was lam, which belongs in it; pass one or the"):
-        UnmaskEnv(rules=UnmaskRules(), lam=0.5)
-    with pytest.raises(SudokuError, match="responses was given, and so was tokenizer, size"):
-        UnmaskEnv(Responses(size=4), tokenizer=None, size=4)
-    with pytest.raises(SudokuError, match="rules was given, and so was hint_cost"):
-        SudokuText(4, rules=TextRules(), hint_cost=0.5)
-
-
-def test_what_is_no_part_is_refused():
-    with pytest.raises(SudokuError, match=r"responses must be Responses or a mapping .* got PuzzlePool; .* source,"):
-        UnmaskEnv(fixed_pool(4))
-    with pytest.raises(SudokuError, match="rules must be BoardRules or a mapping of its arguments, got UnmaskRules"):
-        SudokuEnv(rules=UnmaskRules())
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: UnmaskEnv(rules=UnmaskRules(), lam=0.5),
+            "rules was given, and so was lam, which belongs in it; pass one",
+        ),
+        (
+            lambda: UnmaskEnv(Responses(size=4), tokenizer=None, size=4),
+            "responses was given, and so was tokenizer, size",
+        ),
+        (lambda: SudokuText(4, rules=TextRules(), hint_cost=0.5), "rules was given, and so was hint_cost"),
+        (lambda: UnmaskEnv(fixed_pool(4)), "responses must be Responses or a mapping .* got PuzzlePool; .* source,"),
+        (
+            lambda: SudokuEnv(rules=UnmaskRules()),
+            "rules must be BoardRules or a mapping of its arguments, got UnmaskRules",
+        ),
+    ],
+)
+def test_a_part_beside_its_arguments_and_what_is_no_part_are_refused(make, message):
+    refused(message, make, SudokuError)
 
 
 @pytest.mark.parametrize("name", [BOARD, UNMASK, TEXT])

@@ -1,4 +1,6 @@
 import hashlib
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -54,62 +56,50 @@ def test_sets_depend_on_the_seed_alone(folder, tmp_path):
         assert (tmp_path / "other" / file).read_text() != (folder / file).read_text()
 
 
-def spoil(table, what):
-    """A table with one thing wrong."""
-    if what == "several solutions":
-        table.loc[0, "puzzle"] = "." * len(table.loc[0, "puzzle"])
-    elif what == "wrong solution":
-        table.loc[0, "solution"] = table.loc[0, "solution"].translate(str.maketrans("12", "21"))
-    elif what == "clues":
-        table.loc[0, "clues"] += 1
-    elif what == "rule":
-        table.loc[0, "rule"] = "swordfish"
-    elif what == "tier":
-        table.loc[0, "tier"] = "wings"
-    elif what == "twice":
-        table.loc[0] = table.loc[1]
-    return table
+@pytest.fixture
+def copied(folder, tmp_path):
+    return Path(shutil.copytree(folder, tmp_path / "sets"))
 
 
-@pytest.mark.parametrize(
-    ("what", "message"),
-    [
-        ("several solutions", "1 puzzles have not exactly one solution"),
-        ("wrong solution", "the solution beside the puzzle is not its"),
-        ("clues", "1 puzzles have another number of clues than it says"),
-        ("rule", "1 puzzles need another hardest rule than it says"),
-        ("tier", "1 puzzles are of another tier"),
-        ("twice", "1 puzzles occurred before"),
-    ],
-)
-def test_audit_finds_what_is_wrong(folder, tmp_path, what, message):
-    for path in folder.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    path = tmp_path / "sudoku6x6_train.csv"
-    spoil(pd.read_csv(path, dtype=str).astype({"clues": int}), what).to_csv(path, index=False)
-    assert [problem for problem in audit_sets(tmp_path, SMALL) if "checksum" in problem]
-    sums = [
-        f"{hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()}  {name}\n"
-        for name in [line.split()[1] for line in (tmp_path / "puzzles.sha256").read_text().splitlines()]
-    ]
-    (tmp_path / "puzzles.sha256").write_text("".join(sums))
-    assert any(message in problem for problem in audit_sets(tmp_path, SMALL))
+def write_sums(folder):
+    """Checksums of the files as they are now."""
+    names = [line.split()[1] for line in (folder / "puzzles.sha256").read_text().splitlines()]
+    sums = [f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
+    (folder / "puzzles.sha256").write_text("".join(sums))
 
 
-def test_audit_finds_shared_grids_and_missing_files(folder, tmp_path):
-    for path in folder.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    test = tmp_path / "sudoku9x9_test.csv"
-    test.write_bytes((tmp_path / "sudoku9x9_train.csv").read_bytes())
-    sums = (tmp_path / "puzzles.sha256").read_text().splitlines()
-    sums[-1] = f"{hashlib.sha256(test.read_bytes()).hexdigest()}  {test.name}"
-    (tmp_path / "puzzles.sha256").write_text("\n".join(sums))
-    problems = audit_sets(tmp_path, SMALL)
+SPOILED = {
+    "several solutions": ({"puzzle": "." * 36}, "1 puzzles have not exactly one solution"),
+    "wrong solution": ({"solution": "123456" * 6}, "the solution beside the puzzle is not its"),
+    "clues": ({"clues": 35}, "1 puzzles have another number of clues than it says"),
+    "rule": ({"rule": "swordfish"}, "1 puzzles need another hardest rule than it says"),
+    "tier": ({"tier": "wings"}, "1 puzzles are of another tier"),
+    "twice": (None, "1 puzzles occurred before"),
+}
+"""What is changed in the first row of a table, or that it is the second again, and what the audit says."""
+
+
+@pytest.mark.parametrize("what", SPOILED)
+def test_audit_finds_what_is_wrong(copied, what):
+    change, message = SPOILED[what]
+    path = copied / "sudoku6x6_train.csv"
+    table = pd.read_csv(path, dtype=str)
+    table.loc[0] = table.loc[1] if change is None else {**table.loc[0], **change}
+    table.to_csv(path, index=False)
+    assert [problem for problem in audit_sets(copied, SMALL) if "checksum" in problem]
+    write_sums(copied)
+    assert any(message in problem for problem in audit_sets(copied, SMALL))
+
+
+def test_audit_finds_shared_grids_and_missing_files(copied):
+    test = shutil.copy(copied / "sudoku9x9_train.csv", copied / "sudoku9x9_test.csv")
+    write_sums(copied)
+    problems = audit_sets(copied, SMALL)
     assert any("shares grids with ['train']" in problem for problem in problems)
     assert any("3 puzzles of tier locked, expected 1" in problem for problem in problems)
     test.unlink()
-    assert len(audit_sets(tmp_path, SMALL)) == 1
-    assert "names []" in audit_sets(tmp_path / "nowhere", SMALL)[0]
+    assert len(audit_sets(copied, SMALL)) == 1
+    assert "names []" in audit_sets(copied / "nowhere", SMALL)[0]
 
 
 def test_a_split_that_does_not_fill_up():

@@ -11,26 +11,29 @@ from sudoku_env.rating import rate, rate_batch
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers import ladder_reference
 from tests.sudoku_env.helpers import sudoku_reference as reference
+from tests.sudoku_env.helpers.every_grid import random_digits
 from tests.sudoku_env.helpers.ladder_examples import exchange
 from tests.sudoku_env.helpers.singles import solve_by_singles
 
 EXCHANGE = np.concatenate([exchange(tier) for tier in ("easy", "medium", "hard", "diabolical")])
 SMALL = {size: generate(40, size=size, clues=clues, seed=8) for size, clues in [(4, (4, 6)), (6, (9, 12))]}
-seeds = st.integers(0, 2**32)
+rngs = st.integers(0, 2**32).map(np.random.default_rng)
 
 
 def test_by_hand():
     # Row 1 lacks one digit, so each blank of the first diagonal is a naked single.
     grid = as_board("1234341221434321")
-    rating = rate(np.where(np.arange(16) % 5 == 0, 0, grid))
-    assert (rating.rule, rating.uses, rating.solved, rating.steps) == ("naked_single", {"naked_single": 4}, True, 4)
-    rating = rate(grid)
-    assert (rating.rule, rating.uses, rating.solved, rating.steps) == ("naked_single", {}, True, 0)
+    diagonal = np.where(np.arange(16) % 5 == 0, 0, grid)
     # Blank the rectangle of two 1s and two 2s... which has two solutions: nothing can be said.
     open_board = np.where(np.isin(np.arange(16), [0, 1, 8, 9]), 0, grid)
     assert count_solutions(open_board) == 2
-    rating = rate(open_board)
-    assert (rating.rule, rating.uses, rating.solved, rating.steps) == (None, {}, False, 0)
+    for board, *expected in (
+        (diagonal, "naked_single", {"naked_single": 4}, True, 4),
+        (grid, "naked_single", {}, True, 0),
+        (open_board, None, {}, False, 0),
+    ):
+        rating = rate(board)
+        assert [rating.rule, rating.uses, rating.solved, rating.steps] == expected
 
 
 def test_groups_and_names():
@@ -87,35 +90,30 @@ def test_singles_agree_with_solve_by_singles():
 
 
 @settings(max_examples=60)
-@given(st.sampled_from([4, 6, 9]), seeds)
-def test_symmetry(size, seed):
-    rng = np.random.default_rng(seed)
+@given(st.sampled_from([4, 6, 9]), rngs)
+def test_symmetry(size, rng):
     boards = EXCHANGE if size == 9 else SMALL[size].boards
-    board = boards[rng.integers(len(boards))]
-    cells, digits = (np.array(part) for part in reference.random_symmetry(size, rng))
+    board = rng.choice(boards)
+    cells, digits = reference.random_symmetry(size, rng)
     one, image = rate(board), rate(digits[board[cells]])
     assert (one.rule, one.solved) == (image.rule, image.solved)
 
 
 @settings(max_examples=60)
-@given(seeds)
-def test_a_correct_digit_makes_no_board_harder(seed):
-    rng = np.random.default_rng(seed)
-    board = EXCHANGE[rng.integers(len(EXCHANGE))]
-    solution = solve(board)
-    blank = np.flatnonzero(board == 0)
+@given(rngs)
+def test_a_correct_digit_makes_no_board_harder(rng):
+    board = rng.choice(EXCHANGE)
     easier = board.copy()
-    shown = rng.choice(blank, rng.integers(1, 6), replace=False)
-    easier[shown] = solution[shown]
+    shown = rng.choice(np.flatnonzero(board == 0), rng.integers(1, 6), replace=False)
+    easier[shown] = solve(board)[shown]
     assert rule_index(rate(easier).rule) <= rule_index(rate(board).rule)
 
 
 @settings(max_examples=60)
-@given(st.sampled_from([4, 6, 9]), st.floats(0, 0.6), seeds)
-def test_boards_without_a_unique_solution(size, share, seed):
+@given(st.sampled_from([4, 6, 9]), st.floats(0, 0.6), rngs)
+def test_boards_without_a_unique_solution(size, share, rng):
     """Random digits: nearly always no solution, and never an endless loop or a wrong claim."""
-    rng = np.random.default_rng(seed)
-    boards = np.where(rng.random((8, size * size)) < share, rng.integers(1, size + 1, (8, size * size)), 0)
+    boards = random_digits(8, size, share, rng)
     hardest, _ = rate_batch(boards)
     assert ((hardest >= 0) == (solve_batch(boards, limit=2)[1] == 1)).all()
 

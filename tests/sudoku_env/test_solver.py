@@ -1,37 +1,40 @@
-from itertools import islice
+"""Solutions of a board, how many there are and whether there is one, against backtracking and all grids of 4×4."""
+
+from itertools import combinations, islice, product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudoku_env import count_solutions, generate, solutions, solve, solve_batch
+from sudoku_env import completable, count_solutions, generate, solutions, solve, solve_batch
 from sudoku_env.board import SIZES, is_solved
 from sudoku_env.errors import BoardError
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers import sudoku_reference as reference
+from tests.sudoku_env.helpers.every_grid import every_grid, random_board, solutions_of
 
 GRIDS = {size: generate(20, size=size, clues=size * size, seed=5).solutions for size in (4, 6)}
 
 
 @st.composite
 def thinned_boards(draw):
-    """Part of a solved grid, sometimes with one digit replaced, so 0, 1 or many solutions."""
+    """Part of a solved grid, often with some digits replaced, so 0, 1 or many solutions."""
     size = draw(st.sampled_from([4, 6]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    grid = GRIDS[size][rng.integers(20)]
-    board = np.where(rng.random(size * size) < rng.uniform(0.3, 0.9), grid, 0).astype(np.uint8)
-    if draw(st.booleans()):
-        board[rng.integers(size * size)] = rng.integers(1, size + 1)
+    board = np.where(rng.random(size * size) < rng.uniform(0.3, 0.9), rng.choice(GRIDS[size]), 0)
+    replaced = draw(st.integers(0, 3))
+    board[rng.integers(size * size, size=replaced)] = rng.integers(1, size + 1, size=replaced)
     return board
 
 
-@settings(max_examples=150)
+@settings(max_examples=250)
 @given(thinned_boards(), st.integers(1, 6))
 def test_solutions_against_backtracking(board, limit):
     before = board.copy()
     expected = list(islice(reference.solutions(board), limit))
     assert count_solutions(board, limit) == len(expected)
+    assert completable(board[None])[0] == bool(expected)
     solution = solve(board)
     if expected:
         assert is_solved(solution) and (solution[board > 0] == board[board > 0]).all()
@@ -97,3 +100,47 @@ def test_text_and_errors():
     refused("expected 36", lambda: solve("." * 16, size=6), BoardError)
     refused("limit", lambda: count_solutions([0] * 16, limit=0), BoardError)
     refused("use solve for one board", lambda: solve_batch(np.zeros(16, int)), BoardError)
+
+
+# which boards have a solution
+
+
+def test_boards_of_four_against_all_grids():
+    boards = [random_board(rng) for rng in map(np.random.default_rng, range(2000))]
+    for cells in combinations(range(16), 2):
+        for digits in product(range(1, 5), repeat=2):
+            boards.append(np.zeros(16, np.uint8))
+            boards[-1][list(cells)] = digits
+    boards = np.array([*boards, *every_grid()])
+    expected = np.array([len(solutions_of(board)) > 0 for board in boards])
+    found = completable(boards)
+    assert found.dtype == np.bool_ and found.shape == (len(boards),)
+    assert (found == expected).all() and expected.any() and not expected.all()
+    assert (completable(boards.astype(np.int64), threads=2) == expected).all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_completable_of_every_size(size):
+    (grid,) = generate(1, size=size, clues=size * size, seed=1).solutions
+    clash, taken = grid.copy(), np.zeros_like(grid)
+    clash[0] = clash[1]
+    # The first cell of a blank board whose peers hold every digit: a row without n, and n in the column.
+    taken[1:size] = np.arange(1, size)
+    taken[size * (size - 1)] = size
+    boards = np.array([grid, clash, np.zeros_like(grid), taken])
+    assert completable(boards).tolist() == [True, False, True, False]
+    assert completable(boards[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("boards", "message"),
+    [
+        (np.zeros(16, int), "completable needs boards of shape"),
+        (np.zeros((2, 17), int), "17 cells do not make a board"),
+        (np.full((2, 16), 5), "holds 5"),
+        (np.zeros((2, 16)), "need integers"),
+    ],
+)
+def test_what_is_no_batch_of_boards_is_refused(boards, message):
+    refused(message, lambda: completable(boards), BoardError)
+    refused("threads must be at least 1", lambda: completable(np.zeros((2, 16), int), threads=0), BoardError)

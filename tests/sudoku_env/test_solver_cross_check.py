@@ -25,7 +25,7 @@ def variants(boards, rng):
     images = np.zeros_like(boards)
     for image, board in zip(images, boards, strict=True):
         cells, digits = reference.random_symmetry(9, rng)
-        image[:] = np.array(digits)[board[cells]]
+        image[:] = digits[board[cells]]
     fewer, more, wrong = images.copy(), images.copy(), images.copy()
     for k in range(len(boards)):
         clues, blanks = np.flatnonzero(images[k]), np.flatnonzero(images[k] == 0)

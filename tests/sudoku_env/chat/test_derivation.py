@@ -10,6 +10,7 @@ from sudoku_env.chat.derivation import derive, derive_with_fault
 from sudoku_env.errors import BoardError, SudokuError
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers import sudoku_reference as reference
+from tests.sudoku_env.helpers.sudoku_reference import numbers_in, unit_called
 
 PUZZLE = "1..4|..12|21..|.3.."
 CLUES = {4: (4, 12), 6: (10, 30)}
@@ -19,45 +20,32 @@ def puzzle(size, seed, rule="singles"):
     return generate(1, size=size, clues=CLUES[size], rule=rule, seed=seed, attempts=10_000).boards[0]
 
 
-def numbers(text):
-    return [int(number) for number in re.findall(r"\d+", text)]
-
-
-def unit_cells(name, size):
-    kind, number = name.split()
-    return reference.units(size)[size * ("row", "column", "box").index(kind) + int(number) - 1]
-
-
 def read_step(text, board):
     """A step's cell, digit and false claims, judged by its words alone on a board; the claims as (unit, digit)."""
     size = reference.size(board)
     reason, conclusion = text.rstrip(".").rsplit(", so row ", 1)
-    row, column, digit = numbers(conclusion)
+    row, column, digit = numbers_in(conclusion)
     cell = (row - 1) * size + column - 1
     assert board[cell] == 0
     false = []
     if text.startswith("Hidden single: "):
-        unit, said, place = re.fullmatch(
-            r"Hidden single: in (\w+ \d+) the digit (\d+) fits only in (.+)", reason
-        ).groups()
+        hidden = r"Hidden single: in (\w+ \d+) the digit (\d+) fits only in (.+)"
+        unit, said, place = re.fullmatch(hidden, reason).groups()
         assert int(said) == digit
-        cells = unit_cells(unit, size)
-        named = [number - 1 for number in numbers(place)]
-        expected = {"row": [cell % size], "column": [cell // size], "box": [cell // size, cell % size]}
-        assert named == expected[unit.split()[0]]
+        expected = {"row": [column], "column": [row], "box": [row, column]}
+        assert numbers_in(place) == expected[unit.split()[0]]
         options = reference.candidates(board)
-        if [one for one in cells if digit in options[one]] != [cell]:
+        if [one for one in unit_called(unit, size) if digit in options[one]] != [cell]:
             false.append((unit, digit))
     else:
         assert reason.startswith(f"Naked single: row {row}, column {column} can only be {digit} (")
         accounted = {digit}
         for claim in reason[reason.index("(") + 1 : -1].split("; "):
             unit, held = claim.split(" holds ")
-            assert cell in unit_cells(unit, size)
-            for said in numbers(held):
-                if said not in {board[one] for one in unit_cells(unit, size)}:
-                    false.append((unit, said))
-                accounted.add(said)
+            cells, digits = unit_called(unit, size), numbers_in(held)
+            assert cell in cells
+            false += [(unit, said) for said in digits if said not in {board[one] for one in cells}]
+            accounted |= {*digits}
         assert accounted == set(range(1, size + 1))
     return cell, digit, false
 
@@ -116,8 +104,7 @@ def test_a_faulty_derivation_holds_one_false_claim_and_ends_wrong(size, seed):
 
 def test_faults_are_seeded_and_fall_everywhere():
     board = parse_board(PUZZLE)
-    drawn = [derive_with_fault(board, np.random.default_rng(seed)) for seed in range(60)]
-    again = [derive_with_fault(board, np.random.default_rng(seed)) for seed in range(60)]
+    drawn, again = ([derive_with_fault(board, np.random.default_rng(seed)) for seed in range(60)] for _ in range(2))
     assert list(map(str, drawn)) == list(map(str, again))
     assert {faulty.fault for faulty in drawn} == set(range(len(derive(board).steps)))
     assert len(set(map(str, drawn))) > 30

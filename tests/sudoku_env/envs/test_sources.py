@@ -7,14 +7,12 @@ import pytest
 from sudoku_env import PromptPool, PuzzlePool, Puzzles, build_prompt, default_puzzles, parse_board
 from sudoku_env.errors import BoardError, PuzzleParseError, SudokuError
 from tests.helpers.refusals import refused
+from tests.sudoku_env.helpers.environments import BOARD, UNMASK
 
 BOARDS = ["1...|..3.|.1..|...2", "1..4|..12|21..|.3.."]
 SIX = default_puzzles(6).boards[0]
-NAMES = ["sudoku_env:Sudoku-v0", "sudoku_env:SudokuUnmask-v0"]
-
-
-def puzzles_of(boards, solutions):
-    return Puzzles(np.array(boards, dtype=np.uint8), np.array(solutions, dtype=np.uint8))
+NAMES = [BOARD, UNMASK]
+GOOD = Puzzles.of(BOARDS)
 
 
 @pytest.mark.parametrize(
@@ -33,24 +31,24 @@ def test_boards_without_one_solution_make_no_puzzles(boards, message):
 
 
 def test_puzzles_of_boards_have_their_solutions():
-    puzzles = Puzzles.of(BOARDS)
-    assert puzzles.boards.tolist() == [parse_board(board).tolist() for board in BOARDS]
-    assert puzzles.solutions[0].tolist() == [1, 3, 2, 4, 4, 2, 3, 1, 2, 1, 4, 3, 3, 4, 1, 2]
+    assert GOOD.boards.tolist() == [parse_board(board).tolist() for board in BOARDS]
+    assert GOOD.solutions[0].tolist() == [1, 3, 2, 4, 4, 2, 3, 1, 2, 1, 4, 3, 3, 4, 1, 2]
 
 
-def test_a_pool_refuses_what_cannot_be_played():
-    good = Puzzles.of(BOARDS)
+@pytest.mark.parametrize(
+    ("boards", "solutions", "message"),
+    [
+        (GOOD.boards[:0], GOOD.solutions[:0], "N > 0"),
+        (GOOD.boards, GOOD.solutions[:1], r"got \(2, 16\) and \(1, 16\)"),
+        (GOOD.boards, GOOD.solutions[::-1], "puzzle 0 has a solution that does not belong to it"),
+        (GOOD.boards, GOOD.boards, "puzzle 0 has a solution that"),
+        (np.stack([GOOD.boards[0], GOOD.solutions[1]]), GOOD.solutions, "puzzle 1 has no blank"),
+        (GOOD.boards[:, :9], GOOD.solutions[:, :9], "9"),
+    ],
+)
+def test_a_pool_refuses_what_cannot_be_played(boards, solutions, message):
+    refused(message, lambda: PuzzlePool(Puzzles(boards, solutions)), BoardError)
     refused(r"expected Puzzles, got list; Puzzles\.of", lambda: PuzzlePool(BOARDS), SudokuError)
-    for boards, solutions, message in (
-        (good.boards[:0], good.solutions[:0], "N > 0"),
-        (good.boards, good.solutions[:1], r"got \(2, 16\) and \(1, 16\)"),
-        (good.boards, good.solutions[::-1], "puzzle 0 has a solution that does not belong to it"),
-        (good.boards, good.boards, "puzzle 0 has a solution that"),
-        ([good.boards[0], good.solutions[1]], good.solutions, "puzzle 1 has no blank"),
-        (good.boards[:, :9], good.solutions[:, :9], "9"),
-    ):
-        with pytest.raises(BoardError, match=message):
-            PuzzlePool(puzzles_of(boards, solutions))
 
 
 @pytest.mark.parametrize("prompts", [[], "sudoku 4x4 1..4..1221...3..", [3], [None]])
@@ -61,20 +59,19 @@ def test_prompts_are_a_list_of_texts(prompts):
 def test_prompts_hold_a_puzzle_each():
     refused("no puzzle", lambda: PromptPool([build_prompt(BOARDS[0]), "nothing here"]), PuzzleParseError)
     both = PromptPool([build_prompt(BOARDS[0]), build_prompt(SIX)])
-    with pytest.raises(BoardError, match="expected 16 cells for size 4, got 36"):
-        _ = both.puzzles
+    refused("expected 16 cells for size 4, got 36", lambda: both.puzzles, BoardError)
     refused("cells", lambda: gymnasium.make(NAMES[0], source=both), BoardError)
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("source", [PuzzlePool(Puzzles.of(BOARDS)), PromptPool([build_prompt(b) for b in BOARDS])])
+@pytest.mark.parametrize("source", [PuzzlePool(GOOD), PromptPool([build_prompt(b) for b in BOARDS])])
 def test_both_environments_play_both_kinds(name, source):
     env = gymnasium.make(name, source=source).unwrapped
     envs = gymnasium.make_vec(name, num_envs=2, source=source)
     for number, board in enumerate(source.puzzles.boards):
         env.reset(options={"index": number})
         envs.reset(options={"index": number})
-        played = env._state.boards[0] if name == NAMES[0] else env.layout.puzzle
+        played = env._state.boards[0] if name == BOARD else env.layout.puzzle
         np.testing.assert_array_equal(played, board)
         np.testing.assert_array_equal(envs.solutions, source.puzzles.solutions[[number, number]])
 

@@ -9,41 +9,22 @@ from gymnasium.utils.env_checker import data_equivalence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudoku_env import FlatUnmask, PromptPool, build_prompt, definite_digits, parse_board, testing
+from sudoku_env import FlatUnmask, definite_digits, parse_board, testing
 from sudoku_env.envs.dynamics import remask_reward, unmask_reward
+from tests.helpers.refusals import refused
+from tests.sudoku_env.helpers.environments import NONE, pair, response, right, tail, unmask_of, wrong
 
-ID = "sudoku_env:SudokuUnmask-v0"
 CHAIN = parse_board("1324|..31|.143|..12")  # of the blanks 4, 5, 8, 12, 13 all but 4 are definite
 COST, LAM = 0.75, 0.25
 
 
 def make(board=CHAIN, **arguments):
-    arguments = {"lam": LAM, "take_back": True, "error_cost": COST} | arguments
-    source = PromptPool([build_prompt(board, "compact")])
-    env = gymnasium.make(ID, source=source, disable_env_checker=True, **arguments).unwrapped
-    env.reset(seed=0)
-    return env
-
-
-def fill(env, cell, digit):
-    return np.array([env.layout.cell_positions[cell], env.layout.digit_ids[digit - 1]])
+    return unmask_of(board, **{"lam": LAM, "take_back": True, "error_cost": COST} | arguments)
 
 
 def again(env, cell, token=7):
     """Mask a cell again; the token means nothing."""
-    return np.array([env.max_gen_length + env.layout.cell_positions[cell], token])
-
-
-def right(env, cell):
-    return fill(env, cell, env.layout.solution[cell])
-
-
-def wrong(env, cell):
-    return fill(env, cell, env.layout.solution[cell] % env.layout.size + 1)
-
-
-def tail(env, place=0):
-    return np.array([env.max_gen_length - 1 - place, 7])
+    return [env.max_gen_length + int(env.layout.cell_positions[cell]), token]
 
 
 def test_rewards_by_hand():
@@ -71,8 +52,7 @@ def test_an_episode_by_hand():
         _, reward, terminated, truncated, info = env.step(action)
         assert (reward, terminated, truncated) == (expected, False, False)
     assert info["steps"] == len(moves) and not info["error"]
-    for cell in (4, 12):
-        assert env.state[-env.max_gen_length :][env.layout.cell_positions[cell]] == env.mask_id
+    assert (response(env)[env.layout.cell_positions[[4, 12]]] == env.mask_id).all()
     assert (env.state != start).sum() == 3  # two cells and a free position
 
 
@@ -116,10 +96,10 @@ def test_illegal_actions_end_the_episode_and_change_nothing():
     for action in (
         again(env, 4),  # still masked
         again(env, 0),  # a given
-        np.add(tail(env), [length, 0]),  # a free position, filled below
-        np.array([length, 7]),  # the opening
+        tail(env, -length),  # a free position, filled below
+        [length, 7],  # the opening
         again(env, 5, token=env.mask_id),
-        np.array([fill(env, 4, 1)[0], env.mask_id]),
+        [pair(env, 4, 1)[0], env.mask_id],
         right(env, 5),  # filled below
     ):
         env.reset()
@@ -129,16 +109,14 @@ def test_illegal_actions_end_the_episode_and_change_nothing():
         assert (reward, terminated, info["illegal"], info["steps"]) == (-3.0, True, True, 2)
         np.testing.assert_array_equal(after, obs)
     env.reset()
-    with pytest.raises(gymnasium.error.InvalidAction, match="outside"):
-        env.step(np.array([2 * length, 7]))
+    refused("outside", lambda: env.step([2 * length, 7]), gymnasium.error.InvalidAction)
 
 
 def test_the_masks_of_the_factors():
     env = make(tokens_per_step=2)
-    env.step(np.array([right(env, 5), [-1, 0]]))
-    response, filled = env.state[-env.max_gen_length :], np.zeros(env.max_gen_length, dtype=bool)
-    filled[env.layout.cell_positions[5]] = True
-    positions = [*(response == env.mask_id), *filled]
+    env.step([right(env, 5), NONE])
+    filled = np.arange(env.max_gen_length) == env.layout.cell_positions[5]
+    positions = [*(response(env) == env.mask_id), *filled]
     tokens = [*(np.arange(env.vocabulary) != env.mask_id)]
     assert env.action_masks().tolist() == positions + tokens + [True, *positions, *tokens]
     assert env.action_space.nvec[:, 0].tolist() == [2 * env.max_gen_length, 2 * env.max_gen_length + 1]
@@ -146,13 +124,11 @@ def test_the_masks_of_the_factors():
 
 def test_several_pairs_are_judged_by_the_state_before():
     env = make(tokens_per_step=3)
-    none = [-1, 0]
-    env.step(np.array([wrong(env, 5), right(env, 8), none]))
-    _, reward, _, _, info = env.step(np.array([again(env, 5), again(env, 8), right(env, 13)]))
+    env.step([wrong(env, 5), right(env, 8), NONE])
+    _, reward, _, _, info = env.step([again(env, 5), again(env, 8), right(env, 13)])
     assert reward == COST - 1 + 0  # a wrong digit stood there before
     assert not info["error"] and info["definite"].any()
-    _, reward, *_ = env.step(np.array([right(env, 5), again(env, 13), right(env, 8)]))
-    assert reward == 1 - 1 + 1
+    assert env.step([right(env, 5), again(env, 13), right(env, 8)])[1] == 1 - 1 + 1
 
 
 def test_the_expected_reward_is_its_closed_form():
@@ -165,7 +141,6 @@ def test_the_expected_reward_is_its_closed_form():
     env = make()
     cells, length, tokens = env.layout.cell_positions, env.max_gen_length, [*env.layout.digit_ids.tolist(), 7]
     for history in ([], [right(env, 4), right(env, 8)], [right(env, 8), wrong(env, 5), tail(env)]):
-        env.reset()
         info = env.reset()[1]
         for action in history:
             info = env.step(action)[-1]
@@ -174,9 +149,9 @@ def test_the_expected_reward_is_its_closed_form():
         q = rng.dirichlet(np.ones(len(tokens)), size=len(masked))
         total, form = 0.0, 0.0
         for (k, position), (t, token) in product(enumerate(masked), enumerate(tokens)):
-            total += pi[k] * q[k, t] * played(env, [*history, np.array([position, token])])
+            total += pi[k] * q[k, t] * played(env, [*history, [position, token]])
         for k, position in enumerate(filled, start=len(masked)):
-            total += pi[k] * played(env, [*history, np.array([length + position, 7])])
+            total += pi[k] * played(env, [*history, [length + position, 7]])
             form += pi[k] * (COST if info["wrong"][position] else -1)
         for k, position in enumerate(masked):
             if position in cells:
@@ -232,10 +207,10 @@ def potential(state):
 
 
 @settings(max_examples=20)
-@given(seed=st.integers(0, 2**31 - 1), cost=st.floats(0.01, 5), count=st.integers(1, 3))
-def test_no_play_earns_more_than_the_potential_rises(seed, cost, count):
+@given(rng=st.integers(0, 2**32).map(np.random.default_rng), cost=st.floats(0.01, 5), count=st.integers(1, 3))
+def test_no_play_earns_more_than_the_potential_rises(rng, cost, count):
     env = make(parse_board("1...|..3.|.1..|...2"), error_cost=cost, tokens_per_step=count, max_steps=40)
-    rng, total, over = np.random.default_rng(seed), 0.0, False
+    total, over = 0.0, False
     _, info = env.reset()
     while not over:
         _, reward, over, _, info = env.step(testing.legal_action(env, info, rng))
@@ -259,22 +234,17 @@ def test_without_taking_back_nothing_has_changed():
 
 
 def test_flat_actions_take_cells_back():
-    env = FlatUnmask(gymnasium.make(ID, source=PromptPool([build_prompt(CHAIN, "compact")]), take_back=True))
+    env = FlatUnmask(make(error_cost=None))
     _, info = env.reset(seed=0)
-    layout, actions = env.unwrapped.layout, env.actions
-    blanks = np.flatnonzero(CHAIN == 0)
+    actions = env.actions
     assert len(actions) == 5 * 4 + 4 + 5
     number = int(actions.encode(right(env.unwrapped, 8)))
-    back = len(actions) - 5 + blanks.tolist().index(8)
-    assert actions.decode(back).tolist() == [
-        env.unwrapped.max_gen_length + layout.cell_positions[8],
-        layout.digit_ids[0],
-    ]
+    back = len(actions) - 3  # cell 8 is the third of five blanks
+    assert actions.decode(back).tolist() == again(env.unwrapped, 8, token=env.unwrapped.layout.digit_ids[0])
     assert info["action_mask"][-5:].tolist() == [0] * 5
     _, reward, *_, info = env.step(number)
-    assert (
-        reward == 1.0 and np.flatnonzero(info["action_mask"][-5:]).tolist() == [2] and not info["action_mask"][number]
-    )
+    assert reward == 1.0 and not info["action_mask"][number]
+    assert info["action_mask"][-5:].tolist() == [0, 0, 1, 0, 0]
     assert env.step(back)[1] == -1.0
 
 

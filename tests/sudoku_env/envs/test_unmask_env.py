@@ -1,38 +1,34 @@
+from functools import partial
+
 import gymnasium
 import numpy as np
 import pytest
 
-from sudoku_env import build_prompt, count_solutions, default_puzzles, definite_digits, generate, parse_board
+from sudoku_env import build_prompt, count_solutions, definite_digits, generate, parse_board
 from sudoku_env.envs.sources import PromptPool, PuzzlePool
 from sudoku_env.errors import SudokuError, TokenLayoutError
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from sudoku_env.prompts.tokens import detect_definite, judge_error
 from tests.helpers.refusals import refused
+from tests.sudoku_env.helpers.environments import UNMASK, bare, response, right, right_at, tail, wrong
 from tests.sudoku_env.helpers.singles import singles_rounds
 from tests.sudoku_env.helpers.sources import fixed_pool
 
-ID = "sudoku_env:SudokuUnmask-v0"
 LOOSE = parse_board("1...|..3.|.1..|...2")
 PROMPTS = [build_prompt(LOOSE, "compact"), build_prompt(parse_board("1..4|..12|21..|.3.."), "short")]
 SOURCE = PromptPool(PROMPTS)
 
 
-def make(**arguments):
-    return gymnasium.make(ID, disable_env_checker=True, **arguments).unwrapped
+make = partial(bare, UNMASK)
 
 
-def cell_action(env, cell, digit):
-    return np.array([env.layout.cell_positions[cell], env.layout.digit_ids[digit - 1]])
-
-
-def legal_action(env, info, rng):
+def mostly_right(env, info, rng):
     """A masked position with the solution's digit, or now and then any token."""
     position = rng.choice(np.flatnonzero(info["masked"]))
-    cell = np.flatnonzero(env.layout.cell_positions == position)
-    if len(cell) and rng.random() < 0.9:
-        return np.array([position, env.layout.solution_ids[cell[0]]])
+    if position in env.layout.cell_positions and rng.random() < 0.9:
+        return right_at(env, position)
     token = rng.integers(env.vocabulary - 1)
-    return np.array([position, token + (token >= env.mask_id)])
+    return [position, token + (token >= env.mask_id)]
 
 
 def test_rewards_by_hand():
@@ -42,17 +38,16 @@ def test_rewards_by_hand():
     definite = np.flatnonzero(definite_digits(LOOSE))
     assert np.flatnonzero(info["definite"]).tolist() == env.layout.cell_positions[definite].tolist()
     loose = int(np.setdiff1d(np.flatnonzero(LOOSE == 0), definite)[0])
-    solution = env.solution
 
-    obs, reward, terminated, truncated, info = env.step(cell_action(env, loose, solution[loose]))
+    obs, reward, terminated, truncated, info = env.step(right(env, loose))
     assert (reward, terminated, truncated) == (0.0, False, False)  # right, but not definite
-    assert obs[-env.max_gen_length :][env.layout.cell_positions[loose]] == env.layout.digit_ids[solution[loose] - 1]
-    cell = int(np.flatnonzero(info["definite"][env.layout.cell_positions])[0])
-    assert env.step(cell_action(env, cell, solution[cell]))[1:3] == (1.0, False)  # definite and right
-    assert env.step(np.array([env.max_gen_length - 1, 50]))[1:3] == (0.25, False)  # outside the map
-    blank = int(np.flatnonzero(env.state[-env.max_gen_length :][env.layout.cell_positions] == env.mask_id)[0])
-    wrong = solution[blank] % 4 + 1
-    _, reward, terminated, truncated, info = env.step(cell_action(env, blank, wrong))
+    position, token = right(env, loose)
+    assert obs[-env.max_gen_length :][position] == token
+    position = np.flatnonzero(info["definite"])[0]
+    assert env.step(right_at(env, position))[1:3] == (1.0, False)  # definite and right
+    assert env.step(tail(env, token=50))[1:3] == (0.25, False)  # outside the map
+    blank = int(np.flatnonzero(response(env)[env.layout.cell_positions] == env.mask_id)[0])
+    _, reward, terminated, truncated, info = env.step(wrong(env, blank))
     assert (reward, terminated, truncated) == (0.0, True, False)
     assert info["error"] and info["steps"] == 4 and not info["definite"].any()
 
@@ -60,35 +55,33 @@ def test_rewards_by_hand():
 def test_a_token_that_is_no_digit_is_an_error_in_the_map():
     env = make(source=SOURCE)
     _, info = env.reset(seed=0)
-    position = env.layout.cell_positions[np.flatnonzero(info["definite"][env.layout.cell_positions])[0]]
-    _, reward, terminated, _, info = env.step(np.array([position, env.tokenizer.encode("a")[0]]))
+    position = np.flatnonzero(info["definite"])[0]
+    _, reward, terminated, _, info = env.step([position, env.tokenizer.encode("a")[0]])
     assert (reward, terminated, info["error"]) == (0.0, True, True)
 
 
-def test_illegal_actions_end_the_episode_and_change_nothing():
+@pytest.mark.parametrize("what", ["a filled position", "the mask token"])
+def test_illegal_actions_end_the_episode_and_change_nothing(what):
     env = make(source=SOURCE, illegal_reward=-3.0)
-    for action in ("filled", "mask"):
-        obs, info = env.reset(seed=0)
-        position = np.flatnonzero(info["masked"] == (action == "mask"))[0]
-        after, reward, terminated, truncated, info = env.step(
-            np.array([position, env.mask_id if action == "mask" else 7])
-        )
-        assert (reward, terminated, truncated) == (-3.0, True, False)
-        assert info["illegal"] and not info["error"] and info["steps"] == 0
-        np.testing.assert_array_equal(after, obs)
+    obs, info = env.reset(seed=0)
+    masked, token = (False, 7) if what == "a filled position" else (True, env.mask_id)
+    action = [np.flatnonzero(info["masked"] == masked)[0], token]
+    after, reward, terminated, truncated, info = env.step(action)
+    assert (reward, terminated, truncated) == (-3.0, True, False)
+    assert info["illegal"] and not info["error"] and info["steps"] == 0
+    np.testing.assert_array_equal(after, obs)
 
 
 def test_actions_outside_the_space_and_after_the_end_are_refused():
     env = make(source=SOURCE)
-    with pytest.raises(gymnasium.error.ResetNeeded):
-        env.step(np.array([0, 5]))
+    refused("reset", lambda: env.step([0, 5]), gymnasium.error.ResetNeeded)
     env.reset(seed=0)
     for action in ([-1, 5], [env.max_gen_length, 5], [0, -1], [0, env.vocabulary]):
         with pytest.raises(gymnasium.error.InvalidAction, match="outside"):
             env.step(np.array(action))
     refused("expected integers", lambda: env.step(np.array([0.5, 5.0])), gymnasium.error.InvalidAction)
-    env.step(np.array([0, env.mask_id]))
-    refused("reset", lambda: env.step(np.array([0, 5])), gymnasium.error.ResetNeeded)
+    env.step([0, env.mask_id])
+    refused("reset", lambda: env.step([0, 5]), gymnasium.error.ResetNeeded)
 
 
 @pytest.mark.parametrize("size", [4, 6, 9])
@@ -100,11 +93,8 @@ def test_filling_definite_cells_first_solves_it_with_full_reward(size):
         blanks = int((env.layout.puzzle == 0).sum())
         total, terminated = 0.0, False
         while not terminated:
-            definite = np.flatnonzero(info["definite"])
-            position = definite[0] if len(definite) else np.flatnonzero(info["masked"])[0]
-            cell = np.flatnonzero(env.layout.cell_positions == position)
-            token = env.layout.solution_ids[cell[0]] if len(cell) else env.tokenizer.eos_token_id
-            _, reward, terminated, _, info = env.step(np.array([position, token]))
+            position = np.flatnonzero(info["definite"] if info["definite"].any() else info["masked"])[0]
+            _, reward, terminated, _, info = env.step(right_at(env, position))
             total += reward
         assert total == blanks + 4 * 0.5
         assert not info["error"] and not info["masked"].any() and info["steps"] == blanks + 4
@@ -118,7 +108,7 @@ def test_info_agrees_with_the_functions_on_states():
         obs, info = env.reset(seed=seed)
         over = False
         while not over:
-            obs, _, over, _, info = env.step(legal_action(env, info, rng))
+            obs, _, over, _, info = env.step(mostly_right(env, info, rng))
             state = obs[-(info["prompt_length"] + env.max_gen_length) :]
             np.testing.assert_array_equal(state, env.state)
             assert judge_error(state, env.layout) == info["error"]
@@ -154,9 +144,7 @@ def test_expected_reward_over_all_actions_is_f():
         for _ in range(filled):
             cells = np.flatnonzero(info["masked"][env.layout.cell_positions])
             positions = [*env.layout.cell_positions[cells], *range(env.max_gen_length - 4, env.max_gen_length)]
-            position = rng.choice([p for p in positions if info["masked"][p]])
-            cell = np.flatnonzero(env.layout.cell_positions == position)
-            prefix.append(np.array([position, env.layout.solution_ids[cell[0]] if len(cell) else 5]))
+            prefix.append(right_at(env, rng.choice([p for p in positions if info["masked"][p]])))
             _, _, over, _, info = env.step(prefix[-1])
             assert not over
         masked, definite = np.flatnonzero(info["masked"]), info["definite"]
@@ -165,42 +153,32 @@ def test_expected_reward_over_all_actions_is_f():
         token_policy = np.zeros((len(masked), env.vocabulary))
         token_policy[:, tokens] = rng.dirichlet(np.ones(len(tokens)), size=len(masked))
 
-        mean = 0.0
-        for row, position in enumerate(masked):
+        mean, f = 0.0, 0.0
+        for position, share, policy in zip(masked, position_policy, token_policy, strict=True):
             for token in tokens:
                 env.reset()
                 for action in prefix:
                     env.step(action)
-                reward = env.step(np.array([position, token]))[1]
-                mean += position_policy[row] * token_policy[row, token] * reward
-
-        f = 0.0
-        for row, position in enumerate(masked):
+                mean += share * policy[token] * env.step([position, token])[1]
             if position not in env.layout.cell_positions:
-                f += 0.3 * position_policy[row]
+                f += 0.3 * share
             elif definite[position]:
-                right = env.layout.solution_ids[env.layout.cell_positions.tolist().index(position)]
-                f += position_policy[row] * token_policy[row, right]
+                f += share * policy[right_at(env, position)[1]]
         assert f > 0
         assert mean == pytest.approx(f, abs=1e-12)
 
 
 def test_puzzles_come_from_a_pool():
-    env = make(source=fixed_pool(4))
-    shipped = {board.tobytes() for board in default_puzzles(4).boards}
-    drawn = []
-    for seed in range(30):
-        env.reset(seed=seed)
-        drawn.append(env.layout.puzzle.tobytes())
-    assert set(drawn) <= shipped and len(set(drawn)) > 20
-    few = make(source=PuzzlePool(generate(2, size=4, clues=(6, 7), rule="singles", seed=0)))
-    puzzles = set()
-    for _ in range(30):
-        few.reset()
-        assert 6 <= (few.layout.puzzle > 0).sum() <= 7
-        puzzles.add(few.layout.puzzle.tobytes())
-    assert len(puzzles) == 2
-    assert env.reset(seed=1)[1]["prompt_length"] <= env.max_prompt_length
+    for pool, most, least in (
+        (fixed_pool(4), 500, 20),
+        (PuzzlePool(generate(2, size=4, clues=(6, 7), rule="singles", seed=0)), 2, 2),
+    ):
+        env, drawn = make(source=pool), set()
+        for seed in range(30):
+            _, info = env.reset(seed=seed)
+            assert info["prompt_length"] <= env.max_prompt_length
+            drawn.add(env.layout.puzzle.tobytes())
+        assert drawn <= {board.tobytes() for board in pool.puzzles.boards} and least <= len(drawn) <= most
 
 
 def test_masks_for_other_libraries():
@@ -219,9 +197,8 @@ def test_bad_reset_options_and_lengths():
     env = make(source=SOURCE)
     refused("index 2 is outside the 2 puzzles that can be picked", lambda: env.reset(options={"index": 2}), SudokuError)
     refused("'prompt'", lambda: env.reset(options={"prompt": 0}), SudokuError)
-    for arguments in ({}, {"source": SOURCE}):
-        with pytest.raises(TokenLayoutError, match="larger max_prompt_length"):
-            make(max_prompt_length=10, **arguments)
+    refused("larger max_prompt_length", lambda: make(max_prompt_length=10), TokenLayoutError)
+    refused("larger max_prompt_length", lambda: make(max_prompt_length=10, source=SOURCE), TokenLayoutError)
 
 
 def test_padding_token():

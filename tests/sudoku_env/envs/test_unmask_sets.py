@@ -9,32 +9,15 @@ from gymnasium.utils.env_checker import data_equivalence
 
 from sudoku_env import PromptPool, SudokuUnmaskVectorEnv, build_prompt, definite_digits, parse_board, testing
 from sudoku_env.envs.rendering import trace_views
+from tests.sudoku_env.helpers.environments import NONE, pair, response, right, tail, unmask_of
 from tests.sudoku_env.helpers.sources import fixed_pool
 
-ID = "sudoku_env:SudokuUnmask-v0"
 LOOSE = parse_board("1...|..3.|.1..|...2")  # some blanks become definite only after others
 ALMOST = parse_board("12.4|3412|21.3|43.1")  # three definite blanks: 3 in cell 2, 4 in cell 10, 2 in cell 14
-NONE = [-1, 0]
 
 
 def make(board=ALMOST, **arguments):
-    arguments = {"tokens_per_step": 3, "lam": 0.25} | arguments
-    source = PromptPool([build_prompt(board, "compact")])
-    env = gymnasium.make(ID, source=source, disable_env_checker=True, **arguments).unwrapped
-    env.reset(seed=0)
-    return env
-
-
-def pair(env, cell, digit):
-    return [int(env.layout.cell_positions[cell]), int(env.layout.digit_ids[digit - 1])]
-
-
-def tail(env, place=0, token=7):
-    return [env.max_gen_length - 1 - place, token]
-
-
-def response(env):
-    return env.state[-env.max_gen_length :]
+    return unmask_of(board, **{"tokens_per_step": 3, "lam": 0.25} | arguments)
 
 
 def test_the_space_and_the_masks_of_several_pairs():
@@ -48,7 +31,7 @@ def test_the_space_and_the_masks_of_several_pairs():
 
 def test_an_action_earns_the_sum_over_its_pairs():
     env = make()
-    _, reward, terminated, _, info = env.step(np.array([pair(env, 2, 3), tail(env), pair(env, 14, 2)]))
+    _, reward, terminated, _, info = env.step([pair(env, 2, 3), tail(env), pair(env, 14, 2)])
     assert (reward, terminated) == (1 + 0.25 + 1, False)
     assert info["steps"] == 1 and not info["error"] and not info["wrong"].any()
     assert response(env)[[pair(env, 2, 3)[0], env.max_gen_length - 1]].tolist() == [pair(env, 2, 3)[1], 7]
@@ -57,64 +40,58 @@ def test_an_action_earns_the_sum_over_its_pairs():
 def test_every_pair_is_judged_by_the_state_before():
     """Each cell in turn: filled after another cell that makes it definite it earns 1, together with that cell 0."""
     env, seen = make(LOOSE), 0
-    env.reset()
-    solution = env.solution
     now = np.flatnonzero(definite_digits(LOOSE))
     for first in now:
         after = LOOSE.copy()
-        after[first] = solution[first]
+        after[first] = env.solution[first]
         for second in np.setdiff1d(np.flatnonzero(definite_digits(after)), now):
             seen += 1
-            one, two = pair(env, first, solution[first]), pair(env, second, solution[second])
-            env.reset()
-            assert env.step(np.array([one, two, NONE]))[1] == 1.0
-            env.reset()
-            assert env.step(np.array([two, one, NONE]))[1] == 1.0
-            env.reset()
-            assert env.step(np.array([one, NONE, NONE]))[1] == env.step(np.array([two, NONE, NONE]))[1] == 1.0
+            one, two = right(env, first), right(env, second)
+            for actions in ([[one, two, NONE]], [[two, one, NONE]], [[one, NONE, NONE], [two, NONE, NONE]]):
+                env.reset()
+                assert all(env.step(action)[1] == 1.0 for action in actions)
     assert seen
 
 
 def test_a_wrong_token_ends_the_episode_after_all_pairs_are_written():
     env = make()
-    _, reward, terminated, truncated, info = env.step(np.array([pair(env, 2, 4), pair(env, 10, 4), tail(env)]))
+    _, reward, terminated, truncated, info = env.step([pair(env, 2, 4), pair(env, 10, 4), tail(env)])
     assert (reward, terminated, truncated) == (1 + 0.25, True, False)
     assert info["error"] and not info["definite"].any()
     assert np.flatnonzero(info["wrong"]).tolist() == [env.layout.cell_positions[2]]
     assert response(env)[env.layout.cell_positions[[2, 10]]].tolist() == [env.layout.digit_ids[3]] * 2
     with pytest.raises(gymnasium.error.ResetNeeded):
-        env.step(np.array([pair(env, 14, 2), NONE, NONE]))
+        env.step([pair(env, 14, 2), NONE, NONE])
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_corrected_episode_goes_on_with_the_answer(count):
     env = make(on_error="correct", tokens_per_step=count)
     no_digit = [pair(env, 2, 3)[0], 7]
-    actions = [[pair(env, 10, 3)], [no_digit]] if count == 1 else [[pair(env, 10, 3), no_digit, NONE]]
-    for action in actions:
-        _, reward, terminated, _, info = env.step(np.array(action).reshape(env.action_space.shape))
-        wrong = [row[0] for row in action if row != NONE]
+
+    def step(*pairs):
+        return env.step(np.array([*pairs, NONE, NONE][:count]).reshape(env.action_space.shape))
+
+    for pairs in ([pair(env, 10, 3)], [no_digit]) if count == 1 else ([pair(env, 10, 3), no_digit],):
+        _, reward, terminated, _, info = step(*pairs)
         assert (reward, terminated, info["error"]) == (0.0, False, True)
-        assert np.flatnonzero(info["wrong"]).tolist() == sorted(wrong)
+        assert np.flatnonzero(info["wrong"]).tolist() == sorted(position for position, _ in pairs)
     assert response(env)[env.layout.cell_positions[[2, 10]]].tolist() == env.layout.digit_ids[[2, 3]].tolist()
     assert np.flatnonzero(info["definite"]).tolist() == [env.layout.cell_positions[14]]  # the corrected board's
 
-    last = [pair(env, 14, 2), *[NONE] * (count - 1)]
-    _, reward, terminated, _, info = env.step(np.array(last).reshape(env.action_space.shape))
+    _, reward, terminated, _, info = step(pair(env, 14, 2))
     assert (reward, terminated, info["error"]) == (1.0, False, False) and not info["wrong"].any()
     for place in range(4):
-        action = np.array([tail(env, place), *[NONE] * (count - 1)]).reshape(env.action_space.shape)
-        _, reward, terminated, _, info = env.step(action)
-        assert (reward, terminated) == (0.25, place == 3)
+        assert step(tail(env, place))[1:3] == (0.25, place == 3)
 
 
-def test_the_last_pairs_may_be_wrong():
-    for on_error in ("end", "correct"):
-        env = make(tokens_per_step=8, on_error=on_error)
-        action = [pair(env, 2, 3), pair(env, 10, 3), pair(env, 14, 2), *(tail(env, place) for place in range(4)), NONE]
-        _, reward, terminated, _, info = env.step(np.array(action))
-        assert (reward, terminated, info["error"]) == (2 + 4 * 0.25, True, True)
-        assert not info["masked"].any()
+@pytest.mark.parametrize("on_error", ["end", "correct"])
+def test_the_last_pairs_may_be_wrong(on_error):
+    env = make(tokens_per_step=8, on_error=on_error)
+    action = [pair(env, 2, 3), pair(env, 10, 3), pair(env, 14, 2), *(tail(env, place) for place in range(4)), NONE]
+    _, reward, terminated, _, info = env.step(action)
+    assert (reward, terminated, info["error"]) == (2 + 4 * 0.25, True, True)
+    assert not info["masked"].any()
 
 
 def test_illegal_sets_end_the_episode_and_change_nothing():
@@ -127,7 +104,7 @@ def test_illegal_sets_end_the_episode_and_change_nothing():
         [good, NONE, [pair(env, 10, 4)[0], env.mask_id]],  # the mask token
     ):
         before, _ = env.reset()
-        obs, reward, terminated, truncated, info = env.step(np.array(action))
+        obs, reward, terminated, truncated, info = env.step(action)
         assert (reward, terminated, truncated) == (-3.0, True, False)
         assert info["illegal"] and not info["error"] and not info["wrong"].any() and info["steps"] == 0
         np.testing.assert_array_equal(obs, before)
@@ -135,16 +112,16 @@ def test_illegal_sets_end_the_episode_and_change_nothing():
 
 def test_an_illegal_action_after_a_corrected_one_is_no_error():
     env = make(on_error="correct")
-    assert env.step(np.array([pair(env, 2, 4), NONE, NONE]))[-1]["error"]
-    info = env.step(np.array([pair(env, 2, 3), NONE, NONE]))[-1]
+    assert env.step([pair(env, 2, 4), NONE, NONE])[-1]["error"]
+    info = env.step([pair(env, 2, 3), NONE, NONE])[-1]
     assert info["illegal"] and not info["error"] and not info["wrong"].any()
 
 
 def test_the_token_beside_no_position_is_ignored():
     env = make()
-    obs, reward, *_ = env.step(np.array([pair(env, 2, 3), [-1, env.mask_id], [-1, 5]]))
+    obs, reward, *_ = env.step([pair(env, 2, 3), [-1, env.mask_id], [-1, 5]])
     env.reset()
-    expected, same, *_ = env.step(np.array([pair(env, 2, 3), NONE, NONE]))
+    expected, same, *_ = env.step([pair(env, 2, 3), NONE, NONE])
     assert reward == same == 1.0
     np.testing.assert_array_equal(obs, expected)
 
@@ -165,7 +142,7 @@ def test_actions_outside_the_space_are_named():
     for action in (good, [good, NONE], [[*good, 0]] * 3, np.array([good, good, good]).astype(float)):
         with pytest.raises(gymnasium.error.InvalidAction, match=r"expected integers of shape \(3, 2\)"):
             env.step(action)
-    assert env.step(np.array([good, NONE, NONE]))[1] == 1.0
+    assert env.step([good, NONE, NONE])[1] == 1.0
 
 
 def test_a_vector_names_the_environment_and_its_action():
@@ -176,9 +153,8 @@ def test_a_vector_names_the_environment_and_its_action():
     for bad in (NONE, [-2, 0]):
         wrong = actions.copy()
         wrong[1, 0] = bad
-        with pytest.raises(
-            gymnasium.error.InvalidAction, match=rf"action \[\[{bad[0]}, 0\], .* of environment 1 is out"
-        ):
+        named = rf"action \[\[{bad[0]}, 0\], .* of environment 1 is out"
+        with pytest.raises(gymnasium.error.InvalidAction, match=named):
             envs.step(wrong)
 
 
@@ -192,10 +168,9 @@ def test_expected_reward_over_all_ordered_draws_is_the_sum_over_inclusions(count
     and for three of four positions 1 − P is the chance that ℓ comes last.
     """
     board, lam = parse_board("123.|34.2|2143|43.1"), 0.3
-    text = build_prompt(board, "compact")
     length = make(board).layout.map_range[1] + 1
     options = {"lam": lam, "tokens_per_step": count, "on_error": on_error, "max_gen_length": length}
-    env = gymnasium.make(ID, source=PromptPool([text]), disable_env_checker=True, **options).unwrapped
+    env = make(board, **options)
     _, info = env.reset(seed=0)
     masked = np.flatnonzero(info["masked"])
     tokens = [*env.layout.digit_ids.tolist(), 7]
@@ -212,8 +187,9 @@ def test_expected_reward_over_all_ordered_draws_is_the_sum_over_inclusions(count
         for chosen in product(range(len(tokens)), repeat=count):
             actions.append([[masked[place], tokens[token]] for place, token in zip(draw, chosen, strict=True)])
             weights.append(chance * np.prod([q[place, token] for place, token in zip(draw, chosen, strict=True)]))
-    envs = SudokuUnmaskVectorEnv(len(actions), source=PromptPool([text]), autoreset_mode="Disabled", **options)
-    envs.reset(options={"index": 0})
+    source = PromptPool([build_prompt(board, "compact")])
+    envs = SudokuUnmaskVectorEnv(len(actions), source=source, autoreset_mode="Disabled", **options)
+    envs.reset()
     rewards = envs.step(np.array(actions))[1]
     assert sum(weights) == pytest.approx(1)
 
@@ -258,10 +234,10 @@ def test_pictures_and_the_replay_of_a_recorded_decode(on_error):
 
 def test_the_last_cell_is_outlined_only_where_it_is_one():
     env = make()
-    env.step(np.array([pair(env, 2, 3), pair(env, 10, 4), NONE]))
+    env.step([pair(env, 2, 3), pair(env, 10, 4), NONE])
     view = env._episode().view(0)
     assert view.last is None and view.order[[2, 10, 14]].tolist() == [1, 1, 0]
-    env.step(np.array([pair(env, 14, 2), tail(env), NONE]))
+    env.step([pair(env, 14, 2), tail(env), NONE])
     view = env._episode().view(0)
     assert view.last == 14 and view.order[[2, 10, 14]].tolist() == [1, 1, 2] and not view.guessed.any()
 
@@ -277,5 +253,5 @@ def test_one_pair_a_step_is_one_token_a_step():
         while not over:
             action = testing.legal_action(one, info, rng)
             expected = one.step(action)
-            assert data_equivalence(several.step(np.array([action, NONE, NONE, NONE])), expected, exact=True)
+            assert data_equivalence(several.step([action, NONE, NONE, NONE]), expected, exact=True)
             over, info = expected[2], expected[4]

@@ -7,28 +7,25 @@ import pytest
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from sudoku_env import PromptPool, SudokuUnmaskVectorEnv, SudokuVectorEnv, build_prompt, parse_board
+from sudoku_env import PromptPool, SudokuUnmaskVectorEnv, SudokuVectorEnv, build_prompt, default_puzzles, parse_board
 from sudoku_env.errors import SudokuError, TokenLayoutError
 from tests.helpers.refusals import refused
+from tests.sudoku_env.helpers.environments import BOARD, UNMASK
 from tests.sudoku_env.helpers.sources import fixed_pool, pool_of, shuffled_pool
 
-BOARDS = "sudoku_env:Sudoku-v0"
-TOKENS = "sudoku_env:SudokuUnmask-v0"
 LOOSE = "1...|..3.|.1..|...2"
 SECOND = "1..4|..12|21..|.3.."
 PROMPTS = [build_prompt(parse_board(LOOSE), "compact"), build_prompt(parse_board(SECOND), "short")]
 CASES = {
-    "boards": (BOARDS, {"source": shuffled_pool(4)}),
-    "dead ends": (BOARDS, {"source": shuffled_pool(4), "end_on": "dead_end", "illegal_reward": -3.0}),
-    "given boards": (BOARDS, {"source": pool_of([LOOSE, SECOND])}),
-    "tokens": (TOKENS, {"source": fixed_pool(4)}),
-    "given prompts": (TOKENS, {"source": PromptPool(PROMPTS), "lam": 0.25, "illegal_reward": -3.0}),
-    "sets": (TOKENS, {"source": fixed_pool(4), "tokens_per_step": 3}),
-    "corrected sets": (TOKENS, {"source": PromptPool(PROMPTS), "tokens_per_step": 4, "on_error": "correct"}),
+    "boards": (BOARD, {"source": shuffled_pool(4)}),
+    "dead ends": (BOARD, {"source": shuffled_pool(4), "end_on": "dead_end", "illegal_reward": -3.0}),
+    "given boards": (BOARD, {"source": pool_of([LOOSE, SECOND])}),
+    "tokens": (UNMASK, {"source": fixed_pool(4)}),
+    "given prompts": (UNMASK, {"source": PromptPool(PROMPTS), "lam": 0.25, "illegal_reward": -3.0}),
+    "sets": (UNMASK, {"source": fixed_pool(4), "tokens_per_step": 3}),
+    "corrected sets": (UNMASK, {"source": PromptPool(PROMPTS), "tokens_per_step": 4, "on_error": "correct"}),
 }
-MODES = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)
 both_kinds = pytest.mark.parametrize("name", CASES)
-all_modes = pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 
 
 def vector(name, count=5, **more):
@@ -46,18 +43,17 @@ def singles(name, count=5, **more):
 def some_actions(envs, rng):
     """The right token or digit mostly, else anything in the action space."""
     actions = envs.action_space.sample()
-    for row in range(envs.num_envs):
-        if rng.random() < 0.85:
-            if isinstance(envs, SudokuVectorEnv):
-                blank = envs.action_masks()[row].reshape(16, 4).any(1)
-                if blank.any():
-                    cell = rng.choice(np.flatnonzero(blank))
-                    actions[row] = cell * 4 + envs.solutions[row, cell] - 1
-            elif (masked := np.flatnonzero(envs.action_masks()[row, : envs.max_gen_length])).size:
-                pairs = actions[row].reshape(-1, 2)
-                positions = rng.permutation(masked)[: len(pairs)]
-                pairs[: len(positions)] = [right_pair(envs.layouts[row], position) for position in positions]
-                pairs[len(positions) :, 0] = -1
+    for row in np.flatnonzero(rng.random(envs.num_envs) < 0.85):
+        if isinstance(envs, SudokuVectorEnv):
+            blank = np.flatnonzero(envs.action_masks()[row].reshape(16, 4).any(1))
+            if len(blank):
+                cell = rng.choice(blank)
+                actions[row] = cell * 4 + envs.solutions[row, cell] - 1
+        elif len(masked := np.flatnonzero(envs.action_masks()[row, : envs.max_gen_length])):
+            pairs = actions[row].reshape(-1, 2)
+            positions = rng.permutation(masked)[: len(pairs)]
+            pairs[: len(positions)] = [right_pair(envs.layouts[row], position) for position in positions]
+            pairs[len(positions) :, 0] = -1
     return actions
 
 
@@ -66,7 +62,7 @@ def right_pair(layout, position):
     return position, layout.solution_ids[cells.index(position)] if position in cells else 9
 
 
-@all_modes
+@pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.value)
 @both_kinds
 def test_the_same_as_gymnasiums_vector_of_single_environments(name, mode):
     """Observations, rewards, ends and infos with their masks, final ones included, of a long roll-out."""
@@ -87,8 +83,8 @@ def test_the_same_as_gymnasiums_vector_of_single_environments(name, mode):
             over = one[2]
             ended += int(over.sum())
             if mode is AutoresetMode.DISABLED and over.any():
-                one = ours.reset(options={"reset_mask": over.copy()})
-                assert data_equivalence(one, theirs.reset(options={"reset_mask": over.copy()}), exact=True)
+                one, two = (envs.reset(options={"reset_mask": over.copy()}) for envs in (ours, theirs))
+                assert data_equivalence(one, two, exact=True)
     assert ended > 20
 
 
@@ -154,24 +150,27 @@ def test_legal_sampling():
     assert terminated.shape == (64,)
 
 
+@pytest.mark.parametrize("mode", ["ansi", "rgb_array"])
 @both_kinds
-def test_frames_are_those_of_the_single_environments(name):
-    for mode in ("ansi", "rgb_array"):
-        ours = vector(name, count=2, render_mode=mode)
-        alone = [make() for make in singles(name, count=2, render_mode=mode)]
-        with pytest.raises(gymnasium.error.ResetNeeded):
-            ours.render()
-        ours.reset(seed=3)
-        for i, env in enumerate(alone):
-            env.reset(seed=3 + i)
-        ours.action_space.seed(0)
-        actions = some_actions(ours, np.random.default_rng(0))
-        ours.step(actions)
-        for i, env in enumerate(alone):
-            env.step(actions[i])
-        frames = ours.render()
-        assert isinstance(frames, tuple) and len(frames) == 2
-        assert all(np.array_equal(frame, env.render()) for frame, env in zip(frames, alone, strict=True))
+def test_frames_are_those_of_the_single_environments(name, mode):
+    ours = vector(name, count=2, render_mode=mode)
+    alone = [make() for make in singles(name, count=2, render_mode=mode)]
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        ours.render()
+    ours.reset(seed=3)
+    ours.action_space.seed(0)
+    actions = some_actions(ours, np.random.default_rng(0))
+    for i, env in enumerate(alone):
+        env.reset(seed=3 + i)
+        env.step(actions[i])
+    ours.step(actions)
+    frames = ours.render()
+    assert isinstance(frames, tuple) and len(frames) == 2
+    assert all(np.array_equal(frame, env.render()) for frame, env in zip(frames, alone, strict=True))
+
+
+@both_kinds
+def test_without_a_render_mode_there_are_no_frames(name):
     silent = vector(name, count=2)
     silent.reset(seed=0)
     assert silent.render() is None
@@ -183,14 +182,12 @@ def test_actions_are_checked_before_anything_happens(name):
     envs.reset(seed=0)
     twin.reset(seed=0)
     good = envs.action_space.sample()
-    for wrong in (-1, 10_000):
-        bad = good.copy()
-        bad[1] = wrong
-        with pytest.raises(gymnasium.error.InvalidAction, match="environment 1 is outside"):
-            envs.step(bad)
-    for bad in (good[:2], good.astype(float)):
-        with pytest.raises(gymnasium.error.InvalidAction, match="expected integers of shape"):
-            envs.step(bad)
+    below, above = good.copy(), good.copy()
+    below[1], above[1] = -1, 10_000
+    refused("environment 1 is outside", lambda: envs.step(below), gymnasium.error.InvalidAction)
+    refused("environment 1 is outside", lambda: envs.step(above), gymnasium.error.InvalidAction)
+    refused("expected integers of shape", lambda: envs.step(good[:2]), gymnasium.error.InvalidAction)
+    refused("expected integers of shape", lambda: envs.step(good.astype(float)), gymnasium.error.InvalidAction)
     assert data_equivalence(envs.step(good.astype(np.int32)), twin.step(good), exact=True)
 
 
@@ -209,8 +206,7 @@ def test_resets_come_first(name):
     envs = vector(name, count=2, autoreset_mode="Disabled")
     actions = np.zeros(envs.action_space.shape, dtype=np.int64)
     for ask in (lambda: envs.step(actions), lambda: envs.definite, lambda: envs.solutions, envs.action_masks):
-        with pytest.raises(gymnasium.error.ResetNeeded, match="episode 0"):
-            ask()
+        refused("episode 0", ask, gymnasium.error.ResetNeeded)
     envs.reset(seed=0, options={"reset_mask": np.array([True, False])})
     refused("episode 1", lambda: envs.step(actions), gymnasium.error.ResetNeeded)
     envs.reset(seed=0)
@@ -230,10 +226,9 @@ def test_resets_come_first(name):
         ({"options": {"mask": 2}}, "'mask'"),
     ],
 )
-def test_bad_resets(arguments, message):
-    for name in ("given boards", "given prompts"):
-        with pytest.raises(SudokuError, match=message):
-            vector(name).reset(**arguments)
+@pytest.mark.parametrize("name", ["given boards", "given prompts"])
+def test_bad_resets(name, arguments, message):
+    refused(message, lambda: vector(name).reset(**arguments), SudokuError)
 
 
 def test_options_are_left_as_they_were():
@@ -249,6 +244,7 @@ def test_bad_arguments():
 
 
 def test_responses_of_two_sizes_do_not_mix():
-    six = "12.45." + "456123" + "231564" + "564231" + "312645" + "64531."
-    envs = SudokuUnmaskVectorEnv(2, source=PromptPool([PROMPTS[0], build_prompt(parse_board(six), "compact")]))
+    envs = SudokuUnmaskVectorEnv(
+        2, source=PromptPool([PROMPTS[0], build_prompt(default_puzzles(6).boards[0], "compact")])
+    )
     refused("4×4", lambda: envs.reset(options={"index": 1}), TokenLayoutError)

@@ -6,9 +6,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from sudoku_env import FlatUnmask, FlatUnmaskVector, PromptPool, SudokuError, SudokuUnmaskVectorEnv, parse_board
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from tests.helpers.refusals import refused
+from tests.sudoku_env.helpers.environments import BOARD, UNMASK
 from tests.sudoku_env.helpers.sources import fixed_pool
 
-ID = "sudoku_env:SudokuUnmask-v0"
 PUZZLE = parse_board("1..4|..12|21..|.3..")  # row 1 misses 2 and 3
 PROMPTS = ["sudoku 4x4 1..4..1221...3..", "sudoku 4x4 1..4..12214..3.."]
 SIX = "sudoku 6x6 ..3..5..1.2324536...6..2.625......3."
@@ -18,7 +18,7 @@ EOS, A, B = CharTokenizer.eos_token_id, *CharTokenizer().encode("ab")
 
 def make(*, observation="tokens", tail_tokens=None, **arguments):
     arguments = arguments or {"source": PromptPool(PROMPTS)}
-    return FlatUnmask(gymnasium.make(ID, **arguments), tail_tokens, observation)
+    return FlatUnmask(gymnasium.make(UNMASK, **arguments), tail_tokens, observation)
 
 
 @pytest.mark.parametrize("size", [4, 9])
@@ -82,7 +82,7 @@ def test_an_episode_by_hand():
 
 
 def test_it_is_the_same_environment():
-    flat, plain = make(source=PromptPool(PROMPTS)), gymnasium.make(ID, source=PromptPool(PROMPTS))
+    flat, plain = make(source=PromptPool(PROMPTS)), gymnasium.make(UNMASK, source=PromptPool(PROMPTS))
     rng = np.random.default_rng(0)
     for seed in range(5):
         (obs, info), (expected, _) = flat.reset(seed=seed), plain.reset(seed=seed)
@@ -120,13 +120,13 @@ def test_tail_tokens_are_checked(tail_tokens, message):
 def test_nonsense_is_refused():
     refused("'boards' is unknown", lambda: make(observation="boards"), SudokuError)
     refused("differ in size", lambda: make(source=PromptPool([PROMPTS[0], SIX])), SudokuError)
-    refused("Sudoku-v0 is flat as it is", lambda: FlatUnmask(gymnasium.make("sudoku_env:Sudoku-v0")), SudokuError)
-    with pytest.raises(SudokuError, match="one pair, and the environment takes up to 2; leave out tokens_per_step"):
-        make(source=fixed_pool(4), tokens_per_step=2)
-    with pytest.raises(SudokuError, match="one pair, and the environment takes up to 3; leave out tokens_per_step"):
-        FlatUnmaskVector(SudokuUnmaskVectorEnv(2, source=fixed_pool(4), tokens_per_step=3))
-    with pytest.raises(SudokuError, match="takes FlatUnmask around each"):
-        FlatUnmaskVector(SyncVectorEnv([lambda: gymnasium.make(ID, source=fixed_pool(4))]))
+    refused("Sudoku-v0 is flat as it is", lambda: FlatUnmask(gymnasium.make(BOARD)), SudokuError)
+    several = "one pair, and the environment takes up to 2; leave out tokens_per_step"
+    refused(several, lambda: make(source=fixed_pool(4), tokens_per_step=2), SudokuError)
+    envs = SudokuUnmaskVectorEnv(2, source=fixed_pool(4), tokens_per_step=2)
+    refused(several, lambda: FlatUnmaskVector(envs), SudokuError)
+    sync = SyncVectorEnv([lambda: gymnasium.make(UNMASK, source=fixed_pool(4))])
+    refused("takes FlatUnmask around each", lambda: FlatUnmaskVector(sync), SudokuError)
 
 
 def test_corrected_errors_go_through():

@@ -36,6 +36,12 @@ def backbone_of(board):
     return np.where((found == found[0]).all(0) & (np.asarray(board) == 0), found[0], 0)
 
 
+def random_digits(count, size, share, rng):
+    """Boards `(count, n²)` whose cells hold any digit with some probability, nearly all of them contradictory."""
+    cells = (count, size * size)
+    return np.where(rng.random(cells) < share, rng.integers(1, size + 1, cells), 0)
+
+
 def random_board(rng, most=16):
     """Part of a random grid, up to so many clues, at times with a digit replaced."""
     grid = every_grid()[rng.integers(288)]

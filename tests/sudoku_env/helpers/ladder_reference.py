@@ -29,6 +29,14 @@ class State:
     def cells_with(self, count):
         return [cell for cell in range(self.n**2) if len(self.options[cell]) == count]
 
+    def eliminate(self, pairs):
+        for cell, digit in pairs:
+            self.options[cell].discard(digit)
+
+    def write(self, cell, digit):
+        self.options[cell] = set()
+        self.eliminate((peer, digit) for peer in self.seen_by_all(cell))
+
 
 def _locked(state, sources, targets):
     found = set()
@@ -166,18 +174,11 @@ def singles(state, hidden_too):
     return found
 
 
-def write(state, cell, digit):
-    state.options[cell] = set()
-    for peer in state.seen_by_all(cell):
-        state.options[peer].discard(digit)
-
-
 def definite(board, rules):
     """Definite cells as {cell: digit}: rounds of the easiest rule among `rules`, all its eliminations at once."""
     state = State(reference.candidates(board))
     while any(found := ELIMINATIONS[rule](state) for rule in rules):
-        for cell, digit in found:
-            state.options[cell].discard(digit)
+        state.eliminate(found)
     return dict(singles(state, True))
 
 
@@ -189,15 +190,11 @@ def solves(board, rules):
         placed = singles(state, "hidden_single" in rules)
         for cell, digit in placed:
             if cell in blank:
-                write(state, cell, digit)
+                state.write(cell, digit)
                 blank.discard(cell)
-        removed = set()
         if not placed:
-            for rule in reversed(rules):
-                if rule in ELIMINATIONS:
-                    removed |= ELIMINATIONS[rule](state)
-        for cell, digit in removed:
-            state.options[cell].discard(digit)
-        if not placed and not removed:
-            return False
+            removed = set().union(*(ELIMINATIONS[rule](state) for rule in rules if rule in ELIMINATIONS))
+            if not removed:
+                return False
+            state.eliminate(removed)
     return True

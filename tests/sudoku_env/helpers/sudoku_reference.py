@@ -1,5 +1,9 @@
 """Slow and plain: Sudoku from its definition, sharing no code with the package."""
 
+import re
+
+import numpy as np
+
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3), 16: (4, 4)}
 
 
@@ -14,6 +18,16 @@ def units(n):
         for left in range(0, n, width)
     ]
     return [[r * n + c for r, c in unit] for unit in rows + columns + boxes]
+
+
+def unit_called(name, n):
+    """The cells of "row 3", "column 1" or "box 2"."""
+    kind, number = name.split()
+    return units(n)[n * ("row", "column", "box").index(kind) + int(number) - 1]
+
+
+def numbers_in(text):
+    return [int(number) for number in re.findall(r"\d+", text)]
 
 
 def size(board):
@@ -69,15 +83,16 @@ def solutions(board):
 
 
 def random_symmetry(n, rng):
-    """A random symmetry as (cells, digits): image[k] = digits[board[cells[k]]], with digits[0] = 0."""
+    """A random symmetry as arrays `(n²,)` and `(n + 1,)`: its image of a board is `digits[board[cells]]`."""
 
     def lines(thickness):
-        bands = [band * thickness + rng.permutation(thickness) for band in rng.permutation(n // thickness)]
-        return [int(line) for band in bands for line in band]
+        return np.concatenate(
+            [band * thickness + rng.permutation(thickness) for band in rng.permutation(n // thickness)]
+        )
 
     height, width = BOXES[n]
     rows, columns = lines(height), lines(width)
-    cells = [r * n + c for r in rows for c in columns]
+    cells = n * rows[:, None] + columns
     if height == width and rng.integers(2):
-        cells = [cells[c * n + r] for r in range(n) for c in range(n)]
-    return cells, [0, *(int(digit) + 1 for digit in rng.permutation(n))]
+        cells = cells.T
+    return cells.ravel(), np.array([0, *(rng.permutation(n) + 1)])

@@ -1,3 +1,5 @@
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -42,11 +44,8 @@ def test_all_images_of_a_4x4_grid_come_up_alike():
     orbit = set()
     for _ in range(4000):
         cells, digits = reference.random_symmetry(4, rng)
-        orbit.add(tuple(digits[grid[cell]] for cell in cells))
-    drawn = {}
-    for seed in range(9600):
-        one = tuple(image(grid, grid, 4, seed * 7919)[0].tolist())
-        drawn[one] = drawn.get(one, 0) + 1
+        orbit.add(tuple(digits[grid[cells]].tolist()))
+    drawn = Counter(tuple(image(grid, grid, 4, seed * 7919)[0].tolist()) for seed in range(9600))
     assert drawn.keys() == orbit
     expected = 9600 / len(orbit)
     chi2 = sum((count - expected) ** 2 / expected for count in drawn.values())
@@ -58,11 +57,11 @@ def test_all_images_of_a_4x4_grid_come_up_alike():
 def test_lines_of_a_box_stay_together(size, thickness, orders):
     lines = np.empty(size, dtype=np.int64)
     rng = np.array([3], dtype=np.uint64)
-    seen = {}
+    seen = Counter()
     for _ in range(200 * orders):
         shuffle_lines(lines, thickness, rng)
         bands = lines.reshape(-1, thickness) // thickness
         assert (bands == bands[:, :1]).all()
-        seen[tuple(lines.tolist())] = seen.get(tuple(lines.tolist()), 0) + 1
+        seen[tuple(lines.tolist())] += 1
     assert len(seen) == orders
     assert max(abs(count - 200) for count in seen.values()) < 5 * np.sqrt(200)
