@@ -59,9 +59,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     if (kept := cache_folder()) is not None:  # the wheel's kernels are the same, compiled here once
         variables["NUMBA_CACHE_DIR"] = str(kept.parents[1])
 
-    def run(program: str, *words: str) -> subprocess.CompletedProcess[str]:
+    def run(program: str, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
         command = [str(folder / "venv" / "bin" / program), *words]
-        return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stderr[-3000:]
+        return done
 
     purelib = run("python", "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])").stdout.strip()
     (Path(purelib) / "shared.pth").write_text(sysconfig.get_paths()["purelib"] + "\n", encoding="utf-8")
@@ -71,8 +73,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def install(run: Run, wheel: Path) -> None:
     """Install a wheel into the new environment; another one of its name lies among the shared packages."""
     options = ("--disable-pip-version-check", "--quiet", "--no-deps", "--ignore-installed")
-    done = run("python", "-m", "pip", "install", *options, str(wheel))
-    assert done.returncode == 0, done.stderr[-3000:]
+    run("python", "-m", "pip", "install", *options, str(wheel))
 
 
 def test_the_wheel_of_the_code_has_no_weights(built: Path) -> None:
@@ -128,28 +129,24 @@ def test_the_code_asks_for_the_models_and_works_with_them(built: Path, run: Run)
     assert run("sudoku-dllm", "solve", "1..4..1221...3..").stdout.strip() == "1234341221434321"
 
     # Alone it has no model, and says what to install.
-    done = run("python", "-c", "import dllm_rl; print(dllm_rl.shipped_models()); dllm_rl.load('llada-sudoku6x6')")
+    code = "import dllm_rl; print(dllm_rl.shipped_models()); dllm_rl.load('llada-sudoku6x6')"
+    done = run("python", "-c", code, status=1)
     remedy = "the trained models are not installed; get them with pip install 'sudoku-dllm[models]', or from a clone "
     assert done.stdout.strip() == "[]"
     assert done.stderr.splitlines()[-1].startswith(f"ValueError: there is no model 'llada-sudoku6x6': {remedy}")
     for words in (["decode", PUZZLE], ["demo", "--output_dir", "page"], ["train"]):
-        done = run("sudoku-dllm", *words)
-        assert done.returncode == 2 and remedy in done.stderr and "Traceback" not in done.stderr
+        done = run("sudoku-dllm", *words, status=2)
+        assert remedy in done.stderr and "Traceback" not in done.stderr
     assert not (folder / "runs").exists() and not (folder / "page").exists()
 
     # With the models: a decode, the page, and the main job in small.
     install(run, wheel(built, "sudoku_dllm_models"))
-    done = run("sudoku-dllm", "decode", PUZZLE)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.splitlines()[-1].startswith("solved in ")
-    done = run("sudoku-dllm", "demo", "--output_dir", "page")
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert run("sudoku-dllm", "decode", PUZZLE).stdout.splitlines()[-1].startswith("solved in ")
+    run("sudoku-dllm", "demo", "--output_dir", "page")
     described = json.loads((folder / "page" / "models.json").read_text(encoding="utf-8"))
     assert [model["name"] for model in described["models"]] == shipped_models() and described["examples"]
     small = ["--arms", "sft", "--max_steps", "4", "--eval_tokens", "4", "--jobs", "0"]
-    done = run("sudoku-dllm", "train", *small, "--boards", "20", "--test_boards", "3", "--draws", "2")
-    assert done.returncode == 0, done.stderr[-3000:]
+    run("sudoku-dllm", "train", *small, "--boards", "20", "--test_boards", "3", "--draws", "2")
     assert (folder / "runs" / "train_sudoku" / "valid.png").is_file()
-    done = run("sudoku-dllm", "train", "--setting", "labels", *small, "--max_puzzles", "8", "--eval_puzzles", "3")
-    assert done.returncode == 0, done.stderr[-3000:]
+    run("sudoku-dllm", "train", "--setting", "labels", *small, "--max_puzzles", "8", "--eval_puzzles", "3")
     assert (folder / "runs" / "train_sudoku-2" / "report.html").is_file()

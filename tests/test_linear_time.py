@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 from llm_rl.raro.labels import escape_answer, parse_label, quoted_spans
 from llm_rl.raro.prompts import Prompts, extract_answer
@@ -18,8 +16,9 @@ from sudoku_env.chat.moves import read_move
 from sudoku_env.chat.rewards import cells_reward, format_reward, reasoning_reward
 from sudoku_env.prompts.scoring import read_answer
 from sudoku_env.scoring import partial_score
+from tests.dllm_rl.helpers import tiny_text
 
-PUZZLE, SOLUTION = (to_string(boards[0]) for boards in (default_puzzles(4).boards, default_puzzles(4).solutions))
+PUZZLE, SOLUTION = to_string(default_puzzles(4).boards[0]), to_string(default_puzzles(4).solutions[0])
 
 
 def refusing(read: Callable[[str], object]) -> Callable[[str], object]:
@@ -58,6 +57,7 @@ FRAGMENTS = (
     *("```\n", "\"a\" ", "'a", "“a", "”“", "\n\t", "\n\n\"", "1,000", "\\\\", "{question}"),
 )  # fmt: skip
 FRAMES = (("", ""), ("", "?"), ("<REASONING>", "</REASONING>"))
+Pattern = tuple[str, str, str]
 PATTERNS = [(before, fragment, behind) for fragment in FRAGMENTS for before, behind in FRAMES]
 FLOOR = 0.004
 """Seconds of CPU time below which growth is not looked at."""
@@ -76,7 +76,7 @@ def cpu_time(function: Callable[[str], object], text: str) -> float:
         gc.enable()
 
 
-def growth(function: Callable[[str], object], pattern: tuple[str, str, str], lengths: Sequence[int]) -> float:
+def growth(function: Callable[[str], object], pattern: Pattern, lengths: Sequence[int]) -> float:
     """How much longer the first length that takes time takes than a tenth of it; 0 where none does.
 
     The least of three measurements: what else the interpreter does now and then is no growth.
@@ -95,31 +95,29 @@ def growth(function: Callable[[str], object], pattern: tuple[str, str, str], len
     return 0.0
 
 
+def steep(
+    function: Callable[[str], object], patterns: Sequence[Pattern], lengths: Sequence[int]
+) -> dict[Pattern, float]:
+    """The patterns of which a function takes more than linear time, and how much longer."""
+    ratios = {pattern: growth(function, pattern, lengths) for pattern in patterns}
+    return {pattern: ratio for pattern, ratio in ratios.items() if ratio >= STEEP}
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_ten_times_the_text_takes_about_ten_times_as_long(name):
-    ratios = {pattern: growth(FUNCTIONS[name], pattern, (3_000, 12_000, 48_000)) for pattern in PATTERNS}
-    assert {pattern: ratio for pattern, ratio in ratios.items() if ratio >= STEEP} == {}
+    assert steep(FUNCTIONS[name], PATTERNS, (3_000, 12_000, 48_000)) == {}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("turn", range(len(FUNCTIONS)))
 def test_time_grows_with_the_length_up_to_a_megabyte(turn):
     """A third of the patterns for each function, every pattern for a third of the functions."""
-    function = list(FUNCTIONS.values())[turn]
-    ratios = {pattern: growth(function, pattern, (1_000_000,)) for pattern in PATTERNS[turn % 3 :: 3]}
-    assert {pattern: ratio for pattern, ratio in ratios.items() if ratio >= STEEP} == {}
-
-
-def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """One token a byte."""
-    backend = Tokenizer(models.BPE({sign: i for i, sign in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, []))
-    backend.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(tokenizer_object=backend)
+    assert steep([*FUNCTIONS.values()][turn], PATTERNS[turn % 3 :: 3], (1_000_000,)) == {}
 
 
 @pytest.mark.parametrize("share", ["all of them", "every other one"])
 def test_offsets_of_bytes_that_form_no_character_take_time_by_their_number(share):
-    tokenizer = byte_tokenizer()
+    tokenizer = tiny_text.tokenizer()
     loose = [i for i in range(len(tokenizer)) if tokenizer.decode([i]) == "\ufffd"]
     ids = (loose[:1] if share == "all of them" else [loose[0], loose[-1]]) * 4000
 

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -64,17 +65,14 @@ def test_no_other_extra_needs_what_is_not_uploaded() -> None:
 def jobs() -> list[dict[str, str]]:
     """System, Python and arithmetic of each job."""
     matrix = read(ROOT / ".github/workflows/ci.yml")["jobs"]["ci"]["strategy"]["matrix"]
-    names = [name for name in matrix if name != "include"]
-    made: list[dict[str, str]] = [{}]
-    for name in names:
-        made = [{**one, name: value} for one in made for value in matrix[name]]
-    return made + matrix["include"]
+    added = matrix.pop("include")
+    return [dict(zip(matrix, values, strict=True)) for values in product(*matrix.values())] + added
 
 
 def test_the_workflow_runs_what_the_classifiers_promise() -> None:
-    pythons = {text.removeprefix("Programming Language :: Python :: ") for text in PROJECT["classifiers"]}
-    pythons = {text for text in pythons if re.fullmatch(r"3\.\d+", text)}
-    systems = {text for text in PROJECT["classifiers"] if text.startswith("Operating System")}
+    classifiers = PROJECT["classifiers"]
+    pythons = {text.split(" :: ")[-1] for text in classifiers if re.search(r":: Python :: 3\.\d+$", text)}
+    systems = {text for text in classifiers if text.startswith("Operating System")}
     assert {SYSTEMS[job["system"].split("-")[0]] for job in jobs()} == systems
     for system in SYSTEMS:
         assert {job["python"] for job in jobs() if job["system"].startswith(system)} == pythons

@@ -24,29 +24,27 @@ ENDS = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def script(tmp_path: Path) -> Path:
+    """A file in a folder with a module `beside`."""
     (tmp_path / "beside.py").write_text("VALUE = 5")
-    (tmp_path / "elsewhere").mkdir()
-    return tmp_path
+    return tmp_path / "script.py"
 
 
-def test_a_warm_script_sees_what_a_fresh_interpreter_sees(folder: Path) -> None:
-    script = folder / "told.py"
+def test_a_warm_script_sees_what_a_fresh_interpreter_sees(script: Path, tmp_path_factory) -> None:
     script.write_text(TOLD)
-    environment = {**os.environ, "PYTHONPATH": str(folder / "elsewhere"), "OF_THIS_RUN": "1", "LC_CTYPE": "C.UTF-8"}
-    runs = [
-        run_script(script, ["--count", 2], env=environment, cwd=folder / "elsewhere", fresh=fresh)
-        for fresh in (True, False)
-    ]
-    told = [json.loads(run.stdout) for run in runs]
-    assert told[0] == told[1] and told[0][2] == [str(script), "--count", "2"]
-    assert [run.stderr for run in runs] == ["a word\n"] * 2
-    assert "OF_THIS_RUN" not in os.environ and Path.cwd() != folder / "elsewhere"
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    environment = {**os.environ, "PYTHONPATH": str(elsewhere), "OF_THIS_RUN": "1", "LC_CTYPE": "C.UTF-8"}
+    fresh, warm = (
+        run_script(script, ["--count", 2], env=environment, cwd=elsewhere, fresh=fresh) for fresh in (True, False)
+    )
+    assert json.loads(fresh.stdout) == json.loads(warm.stdout)
+    assert json.loads(fresh.stdout)[2] == [str(script), "--count", "2"]
+    assert fresh.stderr == warm.stderr == "a word\n"
+    assert "OF_THIS_RUN" not in os.environ and Path.cwd() != elsewhere
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_warm_script_ends_as_a_fresh_interpreter_does(folder: Path, end: str) -> None:
-    script = folder / "ends.py"
+def test_a_warm_script_ends_as_a_fresh_interpreter_does(script: Path, end: str) -> None:
     script.write_text(ENDS[end])
     fresh, warm = (run_script(script, fresh=fresh) for fresh in (True, False))
     assert warm.returncode == fresh.returncode and warm.stdout == fresh.stdout
@@ -54,8 +52,7 @@ def test_a_warm_script_ends_as_a_fresh_interpreter_does(folder: Path, end: str) 
 
 
 @pytest.mark.parametrize("fresh", [True, False])
-def test_a_script_that_goes_on_for_too_long_is_an_error(folder: Path, fresh: bool) -> None:
-    script = folder / "sleeps.py"
+def test_a_script_that_goes_on_for_too_long_is_an_error(script: Path, fresh: bool) -> None:
     script.write_text("import time; time.sleep(600)")
     started = time.monotonic()
     process = start_script(script, fresh=fresh)
@@ -82,8 +79,7 @@ WARM_AND_FRESH = pytest.mark.parametrize("fresh", [False, pytest.param(True, mar
 
 
 @WARM_AND_FRESH
-def test_two_processes_are_one_job(folder: Path, fresh: bool) -> None:
-    script = folder / "rank.py"
+def test_two_processes_are_one_job(script: Path, fresh: bool) -> None:
     script.write_text(RANK)
     done = run_in_two_processes(script, [-1, "word"], fresh=fresh)
     assert done.returncode == 0, done.stderr
@@ -91,8 +87,7 @@ def test_two_processes_are_one_job(folder: Path, fresh: bool) -> None:
 
 
 @WARM_AND_FRESH
-def test_when_a_process_of_two_fails_the_job_fails(folder: Path, fresh: bool) -> None:
-    script = folder / "rank.py"
+def test_when_a_process_of_two_fails_the_job_fails(script: Path, fresh: bool) -> None:
     script.write_text(RANK.replace("if dist.get_rank() == 1:", "import time; time.sleep(600)\nif False:"))
     done = run_in_two_processes(script, [1], fresh=fresh, timeout=60)
     assert done.returncode == 1 and "one rank fails" in done.stderr

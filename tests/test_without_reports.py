@@ -39,22 +39,24 @@ for line in sys.stdin:
     sys.stderr.flush()
     os._exit(status or 0)
 """
-Run = Callable[..., subprocess.CompletedProcess[str]]
+Run = Callable[..., tuple[str, str]]
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """Run Python code, with what the test's process can import, where there are none of the libraries."""
+    """Run Python code, with what the test's process can import, where there are none of the libraries: both outputs."""
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     server = subprocess.Popen([sys.executable, "-c", SERVER], cwd=ROOT, text=True, **pipes)
     assert server.stdin and server.stdout
 
-    def ask(code: str, *words: str) -> subprocess.CompletedProcess[str]:
+    def ask(code: str, *words: str, status: int = 0) -> tuple[str, str]:
         folder = tmp_path_factory.mktemp("outputs")
         outputs = [folder / "output", folder / "errors"]
         print(json.dumps([code, words, *map(str, outputs)]), file=server.stdin, flush=True)
-        status = int(server.stdout.readline())  # type: ignore[union-attr]
-        return subprocess.CompletedProcess([code, *words], status, *(path.read_text() for path in outputs))
+        ended = int(server.stdout.readline())  # type: ignore[union-attr]
+        output, errors = (path.read_text() for path in outputs)
+        assert ended == status, errors[-3000:]
+        return output, errors
 
     yield ask
     server.stdin.close()
@@ -76,9 +78,7 @@ for package in (dllm_rl, llm_rl, sudoku_env):
         getattr(package, name)
 print(count)
 """
-    done = run(code)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert int(done.stdout) > 100
+    assert int(run(code)[0]) > 100
 
 
 def test_training_evaluating_and_puzzle_sets_work_without(run: Run, tmp_path: Path) -> None:
@@ -106,9 +106,8 @@ write_sets(folder / "sets", tiers, seed=0)
 print(audit_sets(folder / "sets", tiers))
 print([name for name in ("pandas", "matplotlib", "tensorboard") if sys.modules[name] is not None])
 """
-    done = run(code, str(tmp_path))
-    assert done.returncode == 0, done.stderr[-3000:]
-    lines = [line for line in done.stdout.splitlines() if not line.startswith("{")]
+    output, _ = run(code, str(tmp_path))
+    lines = [line for line in output.splitlines() if not line.startswith("{")]
     assert lines == ["True", "(4, 4)", "1", "[]", "[]"]
     assert (tmp_path / "metrics.jsonl").read_text()
 
@@ -128,14 +127,14 @@ for call in {list(CALLS)}:
     except ModuleNotFoundError as error:
         print(error)
 """
-    lines = run(code).stdout.splitlines()
-    for line, library in zip(lines, CALLS.values(), strict=True):
+    output, _ = run(code)
+    for line, library in zip(output.splitlines(), CALLS.values(), strict=True):
         assert f"{library}; install it with pip install 'sudoku-dllm[reports]'" in line
 
 
 @pytest.mark.parametrize("script", ["train_sudoku.py", "benchmarks/environments.py"])
 def test_scripts_that_need_them_end_before_they_start(run: Run, script: str, tmp_path: Path) -> None:
     code = f"import runpy; sys.argv[0] = {script!r}; runpy.run_path('scripts/{script}', run_name='__main__')"
-    done = run(code, "--output_dir", str(tmp_path / "run"))
-    assert done.returncode == 2 and "sudoku-dllm[reports]" in done.stderr and "Traceback" not in done.stderr
+    _, errors = run(code, "--output_dir", str(tmp_path / "run"), status=2)
+    assert "sudoku-dllm[reports]" in errors and "Traceback" not in errors
     assert not (tmp_path / "run").exists()

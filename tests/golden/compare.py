@@ -35,9 +35,8 @@ def main() -> int:
         return 0
     before = json.loads(args.against.read_text())
     changed = [name for name, digest in digests.items() if digest != before.get(name)]
-    print(
-        f"{len(digests) - len(changed)} of {len(digests)} runs are bit for bit the same; changed: {changed or 'none'}"
-    )
+    same = len(digests) - len(changed)
+    print(f"{same} of {len(digests)} runs are bit for bit the same; changed: {changed or 'none'}")
     return bool(changed)
 
 

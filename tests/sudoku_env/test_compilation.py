@@ -28,9 +28,8 @@ for path in Path(sudoku_env.__file__).parent.rglob("*.py"):
 
 
 def run(*words: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment}
-    )
+    env = {**os.environ, **environment}
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=ROOT, env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 

@@ -37,9 +37,8 @@ def equal(one, other):
 
 def is_minimal(board):
     """Whether a clue less leaves several solutions, whichever it is."""
-    return all(
-        count_solutions(np.where(np.arange(board.size) == cell, 0, board)) == 2 for cell in np.flatnonzero(board)
-    )
+    cells = np.arange(board.size)
+    return all(count_solutions(np.where(cells == clue, 0, board)) == 2 for clue in np.flatnonzero(board))
 
 
 def clue_counts(puzzles):

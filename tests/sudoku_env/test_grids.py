@@ -181,11 +181,8 @@ def test_9x9_grids_of_other_classes_have_other_forms():
 
 
 def total_intercalates(grid):
-    square = grid.reshape(1, 9, 9)
-    return sum(
-        intercalates(square[:, rows][:, :, columns])[0]
-        for rows, columns in product(combinations(range(9), 2), repeat=2)
-    )
+    square, pairs = grid.reshape(1, 9, 9), list(combinations(range(9), 2))
+    return sum(intercalates(square[:, rows][:, :, columns])[0] for rows in pairs for columns in pairs)
 
 
 def test_canonical_grid_refuses_other_boards():

@@ -5,17 +5,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from sudoku_env import SudokuError, explain, generate, solve, solve_batch
+from sudoku_env import SudokuError, explain, generate, random_order_floor, solve, solve_batch
 from sudoku_env.logic import RULE_GROUPS, definite_cells, definite_digits
-from sudoku_env.order import (
-    TIERS,
-    easiest_tier,
-    ladder_rounds,
-    ladder_steps,
-    random_order_floor,
-    random_order_tiers,
-    tier_shares,
-)
+from sudoku_env.order import TIERS, easiest_tier, ladder_rounds, ladder_steps, random_order_tiers, tier_shares
 from tests.helpers.refusals import refused
 
 HARD = np.stack([generate(1, size=6, clues=(8, 10), seed=seed).boards[0] for seed in range(6)])

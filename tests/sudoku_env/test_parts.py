@@ -6,26 +6,17 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import data_equivalence
 
-from sudoku_env import (
-    BoardRules,
-    PuzzlePool,
-    Responses,
-    SudokuEnv,
-    SudokuError,
-    SudokuText,
-    SudokuUnmaskVectorEnv,
-    SudokuVectorEnv,
-    TextRules,
-    UnmaskEnv,
-    UnmaskRules,
-    default_puzzles,
-)
+from sudoku_env import BoardRules, Responses, SudokuEnv, SudokuError, SudokuText, TextRules, UnmaskEnv, UnmaskRules
+from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
+from sudoku_env.envs.vector_env import SudokuVectorEnv
 from sudoku_env.testing import EnvConformance
 from tests.helpers.refusals import refused
+from tests.sudoku_env.helpers.environments import BOARD, UNMASK
 from tests.sudoku_env.helpers.sources import fixed_pool, shuffled_pool
 
-BOARD, UNMASK, TEXT = "sudoku_env:Sudoku-v0", "sudoku_env:SudokuUnmask-v0", "sudoku_env:SudokuText-v0"
+TEXT = "sudoku_env:SudokuText-v0"
 
 
 class TestUnmaskEnvOfObjects(EnvConformance):
@@ -69,19 +60,25 @@ def test_rules_are_copied_with_changes_and_say_what_an_error_costs(rules, costs)
     assert dataclasses.replace(rules, lam=0.1) == UnmaskRules(**dataclasses.asdict(rules) | {"lam": 0.1})
 
 
-def test_rules_go_through_the_json_of_a_spec():
-    for name, rules, more in (
-        (BOARD, BoardRules("dead_end"), {}),
-        (UNMASK, UnmaskRules(0.1, tokens_per_step=2), {}),
-        (TEXT, TextRules("cells", max_turns=5), {"size": 4}),
-    ):
-        env = gymnasium.make(name, rules=rules, **more)
-        again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
-        assert again.unwrapped.rules == rules and again.action_space == env.action_space
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        (BOARD, {"end_on": "dead_end"}),
+        (BOARD, {"rules": BoardRules("dead_end")}),
+        (UNMASK, {"lam": 0.1}),
+        (UNMASK, {"rules": UnmaskRules(0.1, tokens_per_step=2)}),
+        (TEXT, {"rules": TextRules("cells", max_turns=5), "size": 4}),
+    ],
+)
+def test_rules_go_through_the_json_of_a_spec(name, options):
+    env = gymnasium.make(name, **options)
+    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
+    assert data_equivalence(env.reset(seed=3), again.reset(seed=3), exact=True)
+    assert again.unwrapped.rules == env.unwrapped.rules and again.action_space == env.action_space
 
 
 def test_environments_that_share_responses_play_apart():
-    responses = Responses(PuzzlePool(default_puzzles(4)))
+    responses = Responses(fixed_pool(4))
     one, two = UnmaskEnv(responses), UnmaskEnv(responses, UnmaskRules(on_error="correct"))
     assert one.responses is two.responses
     before, _ = one.reset(seed=0)

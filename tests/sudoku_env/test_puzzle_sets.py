@@ -71,7 +71,7 @@ def write_sums(folder):
 SPOILED = {
     "several solutions": ({"puzzle": "." * 36}, "1 puzzles have not exactly one solution"),
     "wrong solution": ({"solution": "123456" * 6}, "the solution beside the puzzle is not its"),
-    "clues": ({"clues": 35}, "1 puzzles have another number of clues than it says"),
+    "clues": ({"clues": "35"}, "1 puzzles have another number of clues than it says"),
     "rule": ({"rule": "swordfish"}, "1 puzzles need another hardest rule than it says"),
     "tier": ({"tier": "wings"}, "1 puzzles are of another tier"),
     "twice": (None, "1 puzzles occurred before"),

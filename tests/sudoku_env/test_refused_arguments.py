@@ -13,10 +13,10 @@ from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
 from sudoku_env.errors import PromptSetError
 from tests.helpers.refusals import refused
+from tests.sudoku_env.helpers.environments import BOARD, UNMASK, bare
 from tests.sudoku_env.helpers.sources import fixed_pool
 
 BAD_NUMBERS = [math.nan, math.inf, -math.inf, "0.5", None, [0.5]]
-UNMASK, BOARD = "sudoku_env:SudokuUnmask-v0", "sudoku_env:Sudoku-v0"
 PROMPTS = ["sudoku 4x4 1.....3..1.....2"]
 INVALID = gymnasium.error.InvalidAction
 
@@ -37,7 +37,7 @@ ACTIONS = [
 
 @pytest.mark.parametrize(("name", "action", "message"), ACTIONS)
 def test_an_environment_takes_integers_of_its_shape_and_range_alone(name, action, message):
-    env = gymnasium.make(name, source=fixed_pool(4), disable_env_checker=True).unwrapped
+    env = bare(name, source=fixed_pool(4))
     env.reset(seed=0)
     before = getattr(env, "state", None)
     refused(message, lambda: env.step(action), INVALID)
@@ -62,28 +62,28 @@ def test_vector_environments_take_integers_of_their_shape_alone(name, width, wro
     refused(r"expected integers of shape \(3,", lambda: envs.step(actions), INVALID)
 
 
+def flat_ones():
+    """An environment and a vector of two, begun."""
+    env, envs = gymnasium.make(UNMASK, source=fixed_pool(4)), gymnasium.make_vec(UNMASK, 2, source=fixed_pool(4))
+    made = FlatUnmask(env), FlatUnmaskVector(envs)
+    for flat in made:
+        flat.reset(seed=0)
+    return made
+
+
 @pytest.mark.parametrize("action", [0.0, math.nan, None, [[0], [0, 1]], -1, 10**6])
 def test_flat_environments_take_numbers_of_their_table_alone(action):
-    env, envs = (
-        gymnasium.make(UNMASK, source=fixed_pool(4)),
-        gymnasium.make_vec(UNMASK, num_envs=2, source=fixed_pool(4)),
-    )
-    for flat in (FlatUnmask(env), FlatUnmaskVector(envs)):
-        flat.reset(seed=0)
+    for flat in flat_ones():
         with pytest.raises(INVALID):
             flat.step(action)
 
 
 def test_flat_environments_name_the_shape_that_they_were_given():
-    env, envs = gymnasium.make(UNMASK, source=fixed_pool(4)), gymnasium.make_vec(UNMASK, 2, source=fixed_pool(4))
-    for flat, action, shapes in (
-        (FlatUnmask(env), [1, 2, 3], r"\(\), .* with shape \(3,\): action \[1, 2, 3\]"),
-        (FlatUnmaskVector(envs), 1, r"\(2,\), .* with shape \(\): action 1"),
-        (FlatUnmaskVector(envs), [[1, 2]], r"\(2,\), .* with shape \(1, 2\): action \[\[1, 2\]\]"),
-    ):
-        flat.reset(seed=0)
-        with pytest.raises(INVALID, match=f"expected integers of shape {shapes}$"):
-            flat.step(action)
+    env, envs = flat_ones()
+    told = "expected integers of shape"
+    refused(rf"{told} \(\), .* with shape \(3,\): action \[1, 2, 3\]$", lambda: env.step([1, 2, 3]), INVALID)
+    refused(rf"{told} \(2,\), .* with shape \(\): action 1$", lambda: envs.step(1), INVALID)
+    refused(rf"{told} \(2,\), .* with shape \(1, 2\): action \[\[1, 2\]\]$", lambda: envs.step([[1, 2]]), INVALID)
 
 
 MAKE = {
@@ -134,12 +134,10 @@ def test_arguments_that_do_not_fit_are_refused(name, arguments, message):
             make(**({"source": fixed_pool(4)} | arguments))
 
 
-def test_a_lambda_is_checked_where_a_roll_out_takes_it():
-    for lam in [*BAD_NUMBERS, -0.5]:
-        with pytest.raises(SudokuError, match="lam must be 0 or larger and finite, got"):
-            check_lam(lam)
-    for lam in (0, 1, np.float32(0.5), 2.5):
-        assert check_lam(lam) == float(lam)
+@pytest.mark.parametrize("lam", [*BAD_NUMBERS, -0.5])
+def test_a_lambda_is_checked_where_a_roll_out_takes_it(lam):
+    refused("lam must be 0 or larger and finite, got", lambda: check_lam(lam), SudokuError)
+    assert [check_lam(good) for good in (0, 1, np.float32(0.5), 2.5)] == [0.0, 1.0, 0.5, 2.5]
 
 
 @pytest.mark.parametrize("line", ["[" * 100_000, '{"prompt":' * 100_000, '{"prompt": ' + "1" * 5000 + "}"])

@@ -4,6 +4,17 @@ import pytest
 from sudoku_env import SudokuError, SudokuText
 from sudoku_env.chat.expert import expert_rows
 from tests.helpers.drawn import near_share
+from tests.helpers.refusals import refused
+
+
+def moves_of(row: dict) -> list[dict]:
+    """The one call of each of the assistant's turns."""
+    turns = [message["tool_calls"] for message in row["completion"] if message["role"] == "assistant"]
+    return [call["function"] for (call,) in turns]
+
+
+def results_of(row: dict) -> list[str]:
+    return [message["content"] for message in row["completion"] if message["role"] == "tool"]
 
 
 @pytest.mark.parametrize("size", [4, 9])
@@ -11,11 +22,10 @@ def test_the_calls_of_a_row_solve_its_puzzle_with_the_results_that_it_tells(size
     for row in expert_rows(2, size=size, seed=3):
         game = SudokuText(size=size, tools=True)
         game.reset(options={"puzzle": row["puzzle"]})
-        calls = [message["tool_calls"] for message in row["completion"] if message["role"] == "assistant"]
-        told = [message["content"] for message in row["completion"] if message["role"] == "tool"]
-        results = [game.place(**call["function"]["arguments"]) for (call,) in calls]
-        assert game.score == 1.0 and results[:-1] == told
-        assert len(calls) == int((game.info()["puzzle"] == 0).sum())
+        moves = moves_of(row)
+        results = [game.place(**move["arguments"]) for move in moves]
+        assert game.score == 1.0 and results[:-1] == results_of(row)
+        assert len(moves) == int((game.info()["puzzle"] == 0).sum())
         assert row["prompt"][0]["content"].count("call") and row["completion"][-1]["role"] == "assistant"
 
 
@@ -34,17 +44,12 @@ def test_a_share_of_digits_is_asked_for_first() -> None:
     for before, after in zip(plain, hinted, strict=True):
         game = SudokuText(size=4, tools=True)
         game.reset(options={"puzzle": after["puzzle"]})
-        moves = [m["tool_calls"][0]["function"] for m in after["completion"] if m["role"] == "assistant"]
-        told = [m["content"] for m in after["completion"] if m["role"] == "tool"]
+        moves, told = moves_of(after), results_of(after)
         results = [getattr(game, move["name"])(**move["arguments"]) for move in moves]
         assert results[:-1] == told and game.info()["solved"]
-        placed = [move for move in moves if move["name"] == "place"]
-        assert placed == [m["tool_calls"][0]["function"] for m in before["completion"] if m["role"] == "assistant"]
+        assert [move for move in moves if move["name"] == "place"] == moves_of(before)
         asked += game.info()["hints"]
     assert near_share(asked, 120, 0.5)
-    assert all(
-        row["completion"] == again["completion"]
-        for row, again in zip(plain, expert_rows(20, size=4, clues=10, seed=5), strict=True)
-    )
-    with pytest.raises(SudokuError, match="hints must be a share from 0 to 1"):
-        expert_rows(1, size=4, hints=1.5)
+    again = expert_rows(20, size=4, clues=10, seed=5)
+    assert [row["completion"] for row in again] == [row["completion"] for row in plain]
+    refused("hints must be a share from 0 to 1", lambda: expert_rows(1, size=4, hints=1.5), SudokuError)

@@ -3,22 +3,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudoku_env import Puzzles, SudokuError, generate, parse_board, parse_puzzle, solve, to_string
+from sudoku_env import Puzzles, SudokuError, generate, parse_puzzle, solve, to_string
 from sudoku_env.chat.derivation import derive
 from sudoku_env.chat.questions import correct, question_rows
 from sudoku_env.chat.rewards import reasoning_reward
 from sudoku_env.chat.rows import chat_row
+from tests.helpers.refusals import refused
 
 PUZZLE, SOLUTION = "123.341221434.21", "1234341221434321"
 
 
-def puzzles_of(*texts):
-    boards = np.stack([parse_board(text) for text in texts])
-    return Puzzles(boards, np.stack([solve(board) for board in boards]))
-
-
 def test_a_row_in_full():
-    assert question_rows(puzzles_of(PUZZLE)) == [
+    assert question_rows(Puzzles.of([PUZZLE])) == [
         {
             "question": "Complete the 4x4 Sudoku:\n1230\n3412\n2143\n4021",
             "answer": "<REASONING>\nso row 1, column 4 is 4\nso row 4, column 2 is 3\n</REASONING>\n"
@@ -45,7 +41,7 @@ def test_the_expert_is_right_and_a_faulty_answer_is_not(seed, form):
 
 @pytest.mark.parametrize("form", ["full", "brief"])
 def test_the_reasoning_is_that_of_the_ladder(form):
-    (row,) = question_rows(puzzles_of(PUZZLE), form)
+    (row,) = question_rows(Puzzles.of([PUZZLE]), form)
     steps = str(derive(PUZZLE)) if form == "full" else derive(PUZZLE).conclusions
     assert row["answer"].startswith(f"<REASONING>\n{steps}\n</REASONING>\n<RESPONSE>")
 
@@ -56,5 +52,4 @@ def test_no_text_raises(answer):
 
 
 def test_what_cannot_be_asked():
-    with pytest.raises(SudokuError, match="form 'terse'"):
-        question_rows(puzzles_of(PUZZLE), "terse")
+    refused("form 'terse'", lambda: question_rows(Puzzles.of([PUZZLE]), "terse"), SudokuError)

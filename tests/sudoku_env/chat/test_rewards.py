@@ -3,17 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sudoku_env import default_puzzles, to_string
+from sudoku_env.chat import rewards
 from sudoku_env.chat.derivation import derive
-from sudoku_env.chat.rewards import (
-    cells_reward,
-    completion_text,
-    exact_reward,
-    format_reward,
-    givens_reward,
-    reasoning_reward,
-)
+from sudoku_env.chat.rewards import cells_reward, completion_text, exact_reward, format_reward, reasoning_reward
 from sudoku_env.chat.rows import chat_answer
 from sudoku_env.errors import BoardError, SudokuError
+from tests.helpers.refusals import refused
 
 PUZZLE, SOLUTION = "123.341221434.21", "1234341221434321"
 STEPS = "so row 1, column 4 is 4. so row 4, column 2 is 3."
@@ -39,10 +34,8 @@ SCORES = {
     "half the conclusions": (answer(reasoning="so row 1, column 4 is 4."), (1, 1, 1, 0.5)),
     "taken back": (answer(reasoning=STEPS + " so row 1, column 4 is 2."), (1, 1, 1, 0.5)),
     "said twice": (answer(reasoning=STEPS + STEPS), (1, 1, 1, 1)),
-    "about givens and beyond": (
-        answer(reasoning=STEPS + " so row 1, column 1 is 2; so row 9, column 0 is 7."),
-        (1, 1, 1, 1),
-    ),
+    "about givens": (answer(reasoning=STEPS + " so row 1, column 1 is 2."), (1, 1, 1, 1)),
+    "about cells beyond": (answer(reasoning=STEPS + " so row 9, column 0 is 7."), (1, 1, 1, 1)),
     "wrong conclusions": (answer(reasoning="so row 1, column 4 is 3. so row 4, column 2 is 31."), (1, 1, 1, 0)),
     "empty reasoning": (answer(reasoning=""), (0, 1, 1, 0)),
     "no board": (answer(response="I cannot tell."), (0, 0, 0, 1)),
@@ -76,12 +69,9 @@ def test_hand_made_answers(name):
 
 
 def test_each_sample_is_scored_by_its_own_columns():
-    puzzles = default_puzzles(4)
-    texts = [chat_answer(derive(board)) for board in puzzles.boards[:3]]
-    columns = {
-        "puzzle": [to_string(b) for b in puzzles.boards[:3]],
-        "solution": [to_string(s) for s in puzzles.solutions[:3]],
-    }
+    boards, solutions = default_puzzles(4).boards[:3], default_puzzles(4).solutions[:3]
+    texts = [chat_answer(derive(board)) for board in boards]
+    columns = {"puzzle": list(map(to_string, boards)), "solution": list(map(to_string, solutions))}
     assert exact_reward(["?"] * 3, texts, **columns) == [1.0, 1.0, 1.0]
     assert exact_reward(["?"] * 3, texts[1:] + texts[:1], **columns) == [0.0, 0.0, 0.0]
     assert all(type(value) is float for reward in REWARDS for value in reward(["?"] * 3, texts, **columns))
@@ -89,7 +79,7 @@ def test_each_sample_is_scored_by_its_own_columns():
 
 def test_given_digits_that_are_kept():
     texts = [answer(), answer(response=ONE_WRONG), answer(response=GIVEN_CHANGED), "nothing"]
-    found = givens_reward(["?"] * 4, texts, puzzle=[PUZZLE] * 4, solution=[SOLUTION] * 4)
+    found = rewards.givens_reward(["?"] * 4, texts, puzzle=[PUZZLE] * 4, solution=[SOLUTION] * 4)
     assert found == [1.0, 1.0, pytest.approx(13 / 14), 0.0]
 
 
@@ -102,23 +92,27 @@ def test_no_text_raises(text):
 
 
 def test_text_of_a_completion():
-    assert completion_text("a") == completion_text([{"content": "b"}, {"role": "assistant", "content": "a"}]) == "a"
-    assert (
-        completion_text(None) == completion_text([]) == completion_text([{"role": "assistant", "content": None}]) == ""
-    )
-    with pytest.raises(TypeError, match="join its parts"):
-        completion_text([{"role": "assistant", "content": [{"type": "text", "text": "a"}]}])
+    said = {"role": "assistant", "content": "a"}
+    assert completion_text("a") == completion_text([{"content": "b"}, said]) == "a"
+    assert completion_text(None) == completion_text([]) == completion_text([said | {"content": None}]) == ""
+    parts = said | {"content": [{"type": "text", "text": "a"}]}
+    refused("join its parts", lambda: completion_text([parts]), TypeError)
 
 
-def test_columns_that_do_not_fit():
-    with pytest.raises(SudokuError, match="2 completions but 1 values of 'puzzle'"):
-        format_reward([None] * 2, ["a", "b"], puzzle=[PUZZLE])
-    for reward in REWARDS[1:]:
-        with pytest.raises(SudokuError, match="1 completions but 0 values of 'solution'"):
-            reward([None], ["a"], puzzle=[PUZZLE], solution=[])
-        with pytest.raises(BoardError, match="changes a digit"):
-            reward([None], ["a"], puzzle=["2" + PUZZLE[1:]], solution=[SOLUTION])
-        with pytest.raises(BoardError, match="no blank"):
-            reward([None], ["a"], puzzle=[SOLUTION], solution=[SOLUTION])
-    with pytest.raises(BoardError):
-        format_reward([None], ["a"], puzzle=["12"])
+def test_puzzles_that_do_not_fit():
+    several = "2 completions but 1 values of 'puzzle'"
+    refused(several, lambda: format_reward([None] * 2, ["a", "b"], puzzle=[PUZZLE]), SudokuError)
+    refused("2 cells", lambda: format_reward([None], ["a"], puzzle=["12"]), BoardError)
+
+
+@pytest.mark.parametrize("reward", REWARDS[1:])
+@pytest.mark.parametrize(
+    ("puzzle", "solution", "message", "error"),
+    [
+        (PUZZLE, [], "1 completions but 0 values of 'solution'", SudokuError),
+        ("2" + PUZZLE[1:], [SOLUTION], "changes a digit", BoardError),
+        (SOLUTION, [SOLUTION], "no blank", BoardError),
+    ],
+)
+def test_solutions_that_do_not_fit(reward, puzzle, solution, message, error):
+    refused(message, lambda: reward([None], ["a"], puzzle=[puzzle], solution=solution), error)

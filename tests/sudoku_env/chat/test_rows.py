@@ -50,18 +50,16 @@ def test_the_short_forms_in_full():
     ]
     assert (parse_puzzle(brief["prompt"][-1]["content"]) == board).all()
     full = chat_row(board, np.random.default_rng(0))
-    for row in (brief, alone):
+    columns = {name: [full[name]] for name in ("puzzle", "solution")}
+    for row, rewards in (
+        (brief, (cells_reward, exact_reward, reasoning_reward)),
+        (alone, (cells_reward, exact_reward)),
+    ):
         assert (row["puzzle"], row["solution"]) == (full["puzzle"], full["solution"])
-        columns = {name: [full[name]] for name in ("puzzle", "solution")}
-        scores = [
-            [function(None, [answer], **columns) for function in (cells_reward, exact_reward)]
-            for answer in (row["rejected"], full["rejected"])
-        ]
-        assert scores[0] == scores[1]
-    for function in (format_reward, reasoning_reward):
-        assert function(None, [brief["chosen"]], **columns) == [1]
-    rejected = [brief["rejected"]], [full["rejected"]]
-    assert reasoning_reward(None, rejected[0], **columns) == reasoning_reward(None, rejected[1], **columns)
+        for reward in rewards:
+            assert reward(None, [row["rejected"]], **columns) == reward(None, [full["rejected"]], **columns)
+    for reward in (format_reward, reasoning_reward):
+        assert reward(None, [brief["chosen"]], **columns) == [1]
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

@@ -6,22 +6,12 @@ import gymnasium
 import numpy as np
 import pytest
 
-from sudoku_env import (
-    BoardRules,
-    FlatUnmask,
-    PromptPool,
-    PuzzlePool,
-    Puzzles,
-    Responses,
-    SudokuError,
-    UnmaskRules,
-    completable,
-    definite_digits,
-    generate,
-    sample_legal,
-)
+from sudoku_env import BoardRules, FlatUnmask, PromptPool, PuzzlePool, Responses, UnmaskRules, completable, generate
 from sudoku_env.board import is_solved
-from sudoku_env.errors import BoardError, PuzzleParseError
+from sudoku_env.envs.sampling import sample_legal
+from sudoku_env.errors import BoardError, PuzzleParseError, SudokuError
+from sudoku_env.logic import definite_digits
+from sudoku_env.puzzles import Puzzles
 from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers.environments import BOARD, UNMASK, bare, right
 from tests.sudoku_env.helpers.every_grid import backbone_of, may_stand, solutions_of

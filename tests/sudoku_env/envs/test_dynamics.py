@@ -12,11 +12,14 @@ DIGITS = np.array([5, 6])
 SOLUTION = np.array([1, 2, 2, 1], dtype=np.uint8)
 
 
-def step(response, position, token, definite=(False,) * 4, lam=0.5, **options):
-    return step_batch(
-        np.array([response]), np.array([position]), np.array([token]), cell_positions=CELLS, digit_ids=DIGITS,
-        mask_id=MASK, solutions=SOLUTION[None], definite=np.array([definite]), lam=lam, **options,
-    )  # fmt: skip
+def steps(responses, positions, tokens, definite, lam=0.5, **options):
+    given = {"cell_positions": CELLS, "digit_ids": DIGITS, "mask_id": MASK, "lam": lam, **options}
+    solutions = np.tile(SOLUTION, (len(responses), 1))
+    return step_batch(responses, positions, tokens, solutions=solutions, definite=definite, **given)
+
+
+def step(response, position, token, definite=(False,) * 4, **options):
+    return steps(*(np.array([each]) for each in (response, position, token, definite)), **options)
 
 
 def test_reward_by_hand():
@@ -74,9 +77,7 @@ def test_rows_of_different_numbers_of_positions():
     responses[1, 0] = SPACE
     positions, tokens = np.array([[0, 1, 3], [1, -1, -1], [7, -1, 5]]), np.array([[6, 5, 5], [5, 0, 0], [5, MASK, 5]])
     definite = np.array([[True] * 4, [True, False, True, False], [False, True, False, True]])
-    given = {"cell_positions": CELLS, "digit_ids": DIGITS, "mask_id": MASK, "lam": 0.5}
-    solutions = np.tile(SOLUTION, (3, 1))
-    after = step_batch(responses, positions, tokens, solutions=solutions, definite=definite, **given)
+    after = steps(responses, positions, tokens, definite)
     assert after.rewards.tolist() == [0.5 + 1 + 0, 1, 1 + 0]
     assert after.errors.tolist() == [True, False, True]
     for row in range(3):
@@ -85,10 +86,9 @@ def test_rows_of_different_numbers_of_positions():
             np.testing.assert_array_equal(one[0], all_[row])
 
 
-@given(seed=st.integers(0, 2**32 - 1))
-def test_expected_reward_is_f(seed):
+@given(st.integers(0, 2**32).map(np.random.default_rng))
+def test_expected_reward_is_f(rng):
     """Σ_a π(a|s) r(s, a) over every action equals λ Σ_{S2} π(ℓ) + Σ_{S1} π(ℓ) π(y*|ℓ) of the same random policy."""
-    rng = np.random.default_rng(seed)
     vocabulary, lam = MASK + 1, float(rng.uniform(0, 2))
     response = np.where(rng.random(8) < 0.6, MASK, SPACE)
     response[rng.integers(8)] = MASK
@@ -99,17 +99,13 @@ def test_expected_reward_is_f(seed):
 
     positions, tokens = np.repeat(masked, vocabulary - 1), np.tile(np.arange(vocabulary - 1), len(masked))
     count = len(positions)
-    rewards = step_batch(
-        np.tile(response, (count, 1)), positions, tokens, cell_positions=CELLS, digit_ids=DIGITS, mask_id=MASK,
-        solutions=np.tile(SOLUTION, (count, 1)), definite=np.tile(definite, (count, 1)), lam=lam,
-    ).rewards  # fmt: skip
+    rewards = steps(np.tile(response, (count, 1)), positions, tokens, np.tile(definite, (count, 1)), lam=lam).rewards
     mean = (position_policy[:, None] * token_policy * rewards.reshape(len(masked), -1)).sum()
 
-    f = 0.0
-    for index, position in enumerate(masked):
-        cell = CELLS.tolist().index(position) if position in CELLS else None
-        if cell is None:
-            f += lam * position_policy[index]
-        elif definite[cell]:
-            f += position_policy[index] * token_policy[index, DIGITS[SOLUTION[cell] - 1]]
+    f, answers = 0.0, DIGITS[SOLUTION - 1]
+    for position, share, policy in zip(masked, position_policy, token_policy, strict=True):
+        if position not in CELLS:
+            f += lam * share
+        else:
+            f += share * (definite * policy[answers])[CELLS == position].item()
     assert mean == pytest.approx(f, abs=1e-12)

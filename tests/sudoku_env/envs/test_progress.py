@@ -9,16 +9,17 @@ from sudoku_env.kernels.unmask import NOT_A_DIGIT
 DRAWN = generate(8, size=6, clues=(12, 18), rule="singles", seed=4)
 
 
-@given(which=st.integers(0, 7), seed=st.integers(0, 2**32 - 1))
-def test_a_right_decode_in_any_order(which, seed):
-    puzzle, solution = DRAWN.boards[which], DRAWN.solutions[which]
-    progress = Progress(puzzle, solution)
-    cells = np.random.default_rng(seed).permutation(np.flatnonzero(puzzle == 0))
-    for step, cell in enumerate(cells, start=1):
+def begun(which=0):
+    return DRAWN.boards[which], DRAWN.solutions[which], Progress(DRAWN.boards[which], DRAWN.solutions[which])
+
+
+@given(st.integers(0, 7), st.integers(0, 2**32).map(np.random.default_rng))
+def test_a_right_decode_in_any_order(which, rng):
+    puzzle, solution, progress = begun(which)
+    for step, cell in enumerate(rng.permutation(np.flatnonzero(puzzle == 0)), start=1):
         was_definite = definite_digits(progress.board)[cell] > 0
         progress.fill(np.array([cell]), solution[[cell]])
-        assert progress.steps == progress.order[cell] == step
-        assert progress.last == cell
+        assert progress.steps == progress.order[cell] == step and progress.last == cell
         assert progress.guessed[cell] != was_definite
         np.testing.assert_array_equal(progress.definite, definite_digits(progress.board) > 0)
     assert not progress.error
@@ -26,19 +27,18 @@ def test_a_right_decode_in_any_order(which, seed):
 
 
 def test_an_error_stays_and_leaves_nothing_definite():
-    progress = Progress(DRAWN.boards[0], DRAWN.solutions[0])
-    first, second, third = np.flatnonzero(DRAWN.boards[0] == 0)[:3]
+    puzzle, solution, progress = begun()
+    first, second, third = np.flatnonzero(puzzle == 0)[:3]
     progress.fill(np.array([first]), np.array([NOT_A_DIGIT]))
-    progress.fill(np.array([second]), DRAWN.solutions[0][[second]])
+    progress.fill(np.array([second]), solution[[second]])
     assert progress.error and not progress.definite.any()
     assert progress.view().wrong.nonzero()[0].tolist() == [first]
-    wrong = DRAWN.solutions[0][third] % 6 + 1
-    progress.fill(np.array([third]), np.array([wrong]))
+    progress.fill(np.array([third]), solution[[third]] % 6 + 1)
     assert progress.view().wrong.nonzero()[0].tolist() == [first, third]
 
 
 def test_a_step_outside_the_map_only_counts():
-    progress = Progress(DRAWN.boards[0], DRAWN.solutions[0])
+    *_, progress = begun()
     before = progress.view()
     progress.fill(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     assert progress.steps == 1 and progress.last is None and not progress.error
@@ -47,10 +47,9 @@ def test_a_step_outside_the_map_only_counts():
 
 
 def test_views_are_snapshots_and_the_puzzle_is_left_alone():
-    puzzle = DRAWN.boards[0].copy()
-    progress = Progress(puzzle, DRAWN.solutions[0])
-    view = progress.view()
+    puzzle, solution, progress = begun()
+    before, view = puzzle.copy(), progress.view()
     blank = np.flatnonzero(puzzle == 0)[:1]
-    progress.fill(blank, DRAWN.solutions[0][blank])
+    progress.fill(blank, solution[blank])
     assert view.board[blank] == 0 and view.order[blank] == 0
-    np.testing.assert_array_equal(puzzle, DRAWN.boards[0])
+    np.testing.assert_array_equal(puzzle, before)

@@ -244,7 +244,6 @@ def test_bad_arguments():
 
 
 def test_responses_of_two_sizes_do_not_mix():
-    envs = SudokuUnmaskVectorEnv(
-        2, source=PromptPool([PROMPTS[0], build_prompt(default_puzzles(6).boards[0], "compact")])
-    )
+    six = build_prompt(default_puzzles(6).boards[0], "compact")
+    envs = SudokuUnmaskVectorEnv(2, source=PromptPool([PROMPTS[0], six]))
     refused("4×4", lambda: envs.reset(options={"index": 1}), TokenLayoutError)

@@ -27,11 +27,11 @@ def pair(env, cell, digit):
 
 
 def right(env, cell):
-    return pair(env, cell, env.layout.solution[cell])
+    return pair(env, cell, env.solution[cell])
 
 
 def wrong(env, cell):
-    return pair(env, cell, env.layout.solution[cell] % env.layout.size + 1)
+    return pair(env, cell, env.solution[cell] % env.layout.size + 1)
 
 
 def tail(env, place=0, token=7):

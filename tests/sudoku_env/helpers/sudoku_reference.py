@@ -86,9 +86,8 @@ def random_symmetry(n, rng):
     """A random symmetry as arrays `(n²,)` and `(n + 1,)`: its image of a board is `digits[board[cells]]`."""
 
     def lines(thickness):
-        return np.concatenate(
-            [band * thickness + rng.permutation(thickness) for band in rng.permutation(n // thickness)]
-        )
+        bands = rng.permutation(n // thickness)
+        return np.concatenate([band * thickness + rng.permutation(thickness) for band in bands])
 
     height, width = BOXES[n]
     rows, columns = lines(height), lines(width)

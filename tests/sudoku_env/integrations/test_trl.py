@@ -46,15 +46,8 @@ def byte_tokenizer():
 def tiny_model(tokenizer):
     torch.manual_seed(0)
     shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=len(tokenizer),
-            max_position_embeddings=8192,
-            pad_token_id=tokenizer.pad_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-            **shape,
-        )
-    )
+    ends = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=8192, **ends, **shape))
 
 
 class Scripted(GRPOTrainer):
@@ -107,30 +100,25 @@ def test_rewards_of_free_answers():
     assert logged == {"unparsed": 0.5}  # the second is a full board that is wrong
 
 
-def config(folder, **arguments):
+def scripted(folder, script, factory, data=None, kind=Scripted, **arguments):
+    """A trainer whose policy's turns are those of a script, in games of a factory."""
     given = {"max_steps": 1, "per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 2000}
     fixed = {"logging_steps": 1, "report_to": "none", "use_cpu": True, "bf16": False, "save_strategy": "no"}
-    return GRPOConfig(output_dir=str(folder), **(given | fixed | arguments))
+    args, tokenizer = GRPOConfig(output_dir=str(folder), **(given | fixed | arguments)), byte_tokenizer()
+    parts = {"train_dataset": data, "processing_class": tokenizer, "environment_factory": factory}
+    trainer = kind(tiny_model(tokenizer), args=args, **parts)
+    trainer.script = script
+    return trainer
 
 
 def test_grpo_trainer_plays_and_learns_from_the_games(tmp_path):
     """Four completions: solved; no call; solved with a hint, whose cost is the one blank; a bad call, then given up."""
     done = "Done.<|im_end|>"
     right = call("place", row=1, column=4, digit=4)
-    rows = [text_rows(1, size=4, tools=True)[0] | {"puzzle": PUZZLE}] * 2
-    tokenizer = byte_tokenizer()
-    trainer = Scripted(
-        tiny_model(tokenizer),
-        args=config(tmp_path),
-        train_dataset=Dataset.from_list(rows),
-        processing_class=tokenizer,
-        environment_factory=environment_factory(size=4),
-    )
-    trainer.script = [
-        [right, done, call("hint"), call("place", row=1, column=4, digit="four")],
-        [done, right, call("give_up")],
-        [done, done],
-    ]
+    rows = Dataset.from_list([text_rows(1, size=4, tools=True)[0] | {"puzzle": PUZZLE}] * 2)
+    first = [right, done, call("hint"), call("place", row=1, column=4, digit="four")]
+    script = [first, [done, right, call("give_up")], [done, done]]
+    trainer = scripted(tmp_path, script, environment_factory(size=4), rows)
     trainer.train()
     assert trainer.script == []
     scores = [environment.get_reward() for environment in trainer.environments]
@@ -144,21 +132,15 @@ def test_grpo_trainer_plays_and_learns_from_the_games(tmp_path):
 
 
 def test_without_a_data_set_each_group_has_a_puzzle_of_its_own(tmp_path):
-    tokenizer, played = byte_tokenizer(), []
+    played = []
 
     class Watched(Scripted):
         def _generate_single_turn(self, *arguments, **options):
             played.append([environment.game.log()["puzzle"] for environment in self.environments])
             return super()._generate_single_turn(*arguments, **options)
 
-    trainer = Watched(
-        tiny_model(tokenizer),
-        args=config(tmp_path, max_steps=2, num_generations=2),
-        processing_class=tokenizer,
-        environment_factory=environment_factory(size=4, num_generations=2, seed=3),
-    )
-    trainer.script = [["Done.<|im_end|>"] * 4] * 2
-    trainer.train()
+    script, factory = [["Done.<|im_end|>"] * 4] * 2, environment_factory(size=4, num_generations=2, seed=3)
+    scripted(tmp_path, script, factory, kind=Watched, max_steps=2, num_generations=2).train()
     groups = [tuple(batch[k : k + 2]) for batch in played for k in (0, 2)]
     assert all(one == other for one, other in groups) and len(set(groups)) == 4
 

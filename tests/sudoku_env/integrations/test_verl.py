@@ -13,19 +13,18 @@ PUZZLE, SOLUTION = "123.341221434321", "1234341221434321"
 
 
 def test_rows_ask_for_the_puzzle_that_the_reward_solves():
-    rows = verl_rows(3, size=4, clues=8, seed=5, split="validation")
-    assert (
-        rows == verl_rows(5, size=4, clues=8, seed=5, split="validation")[:3] != verl_rows(3, size=4, clues=8, seed=6)
-    )
+    asked = {"size": 4, "clues": 8, "seed": 5, "split": "validation"}
+    rows = verl_rows(3, **asked)
+    assert rows == verl_rows(5, **asked)[:3] != verl_rows(3, size=4, clues=8, seed=6)
     for row in rows:
         board = parse_puzzle(row["prompt"][0]["content"])
         puzzle = row["reward_model"]["ground_truth"]
         assert "".join(str(digit or ".") for digit in board) == puzzle == row["extra_info"]["puzzle"]
         assert puzzle.count(".") == 8 and row["agent_name"] == "single_turn_agent"
-    games = verl_rows(3, size=4, clues=8, seed=5, split="validation", game=True, max_turns=4)
+    games = verl_rows(3, **asked, game=True, max_turns=4)
     assert [row["extra_info"]["puzzle"] for row in games] == [row["extra_info"]["puzzle"] for row in rows]
-    asked = games[0]["prompt"][0]["content"]
-    assert {row["agent_name"] for row in games} == {"sudoku_text"} and "at most 4 of them" in asked
+    assert {row["agent_name"] for row in games} == {"sudoku_text"}
+    assert "at most 4 of them" in games[0]["prompt"][0]["content"]
     assert [row.keys() for row in games] == [row.keys() for row in rows]
     refused("template", lambda: verl_rows(1, size=4, template="none"), SudokuError)
 

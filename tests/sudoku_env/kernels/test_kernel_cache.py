@@ -55,23 +55,32 @@ def close(install: Path) -> None:
     cache.touch()
 
 
+@pytest.fixture
+def closed_package(tmp_path) -> Path:
+    """An install of the whole package beside which no kernels can be kept."""
+    shutil.copytree(PACKAGE, tmp_path / "sudoku_env", ignore=shutil.ignore_patterns("__pycache__"))
+    close(tmp_path)
+    return tmp_path
+
+
 def begin(install: Path, command: str, **environment: str) -> subprocess.Popen:
     kept = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
-    return subprocess.Popen(
-        [sys.executable, "-c", command],
-        env={**kept, "PYTHONPATH": str(install), "PYTHONDONTWRITEBYTECODE": "1", **environment},
-        cwd=install,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    env = {**kept, "PYTHONPATH": str(install), "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, "-c", command], env=env, cwd=install, **pipes)
+
+
+def run(install: Path, command: str, **environment: str) -> tuple[str, str]:
+    """What a process prints, and its warnings."""
+    process = begin(install, command, **environment)
+    output, errors = process.communicate(timeout=1200)
+    assert process.returncode == 0, errors
+    return output, errors
 
 
 def use(install: Path, argument: str = "21", **environment: str) -> tuple[list[str], str]:
     """What a process prints that calls the kernel, its result and the hits in the cache; and its warnings."""
-    process = begin(install, USE.format(argument=argument), **environment)
-    output, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
+    output, errors = run(install, USE.format(argument=argument), **environment)
     return output.split(), errors
 
 
@@ -93,12 +102,8 @@ def test_a_damaged_file_is_compiled_again(folder, damage, caplog):
     (path,) = folder.glob("*.nbc")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
-    damaged = {
-        "empty": b"",
-        "truncated": content[: len(content) // 2],
-        "garbage": b"\x80garbage" * 99,
-        "one bit": content,
-    }
+    half = content[: len(content) // 2]
+    damaged = {"empty": b"", "truncated": half, "garbage": b"\x80garbage" * 99, "one bit": content}
     path.write_bytes(damaged[damage])
     again = compiling.kernel(doubled)
     assert again(4) == 8 and hits(again) == 0
@@ -154,34 +159,29 @@ def test_a_folder_that_numba_is_told_and_that_cannot_be_written_is_named(tmp_pat
         assert not str(folders.cache_folder.__wrapped__()).startswith(str(tmp_path))
 
 
-def test_the_whole_package_can_be_imported_from_a_read_only_install_without_a_home(tmp_path):
-    shutil.copytree(PACKAGE, tmp_path / "sudoku_env", ignore=shutil.ignore_patterns("__pycache__"))
-    close(tmp_path)
-    command = (
-        "import sudoku_env; [getattr(sudoku_env, name) for name in sudoku_env.__all__]; print(sudoku_env.__file__)"
-    )
-    process = begin(tmp_path, command, HOME="/dev/null/x", TMPDIR=str(tmp_path))
-    output, errors = process.communicate(timeout=300)
-    assert output.startswith(str(tmp_path)) and errors.count("RuntimeWarning") == 1
+def test_the_whole_package_can_be_imported_from_a_read_only_install_without_a_home(closed_package):
+    command = "import sudoku_env as env; [getattr(env, name) for name in env.__all__]; print(env.__file__)"
+    output, errors = run(closed_package, command, HOME="/dev/null/x", TMPDIR=str(closed_package))
+    assert output.startswith(str(closed_package)) and errors.count("RuntimeWarning") == 1
 
 
 def test_processes_that_start_together_share_the_folder_that_numba_is_told(tmp_path):
     install, place = small_install(tmp_path), str(tmp_path / "cache")
-    arguments = {"21": "42", "0.25": "0.5"}
-    processes = [begin(install, USE.format(argument=one), NUMBA_CACHE_DIR=place) for one in [*arguments, *arguments]]
-    for process, result in zip(processes, [*arguments.values(), *arguments.values()], strict=True):
-        assert process.communicate(timeout=300)[0].split()[0] == result
+    arguments = ["21", "0.25"]
+    processes = [begin(install, USE.format(argument=one), NUMBA_CACHE_DIR=place) for one in arguments * 2]
+    results = [process.communicate(timeout=300)[0].split()[0] for process in processes]
+    assert results == ["42", "0.5"] * 2
     assert not (install / "sudoku_env" / "kernels" / "__pycache__").exists()
     script = "; ".join(USE.format(argument=argument) for argument in arguments)
-    output = begin(install, script, NUMBA_CACHE_DIR=place).communicate(timeout=300)[0].split()
-    assert output == ["42", "1", "0.5", "2"]
+    assert run(install, script, NUMBA_CACHE_DIR=place)[0].split() == ["42", "1", "0.5", "2"]
 
 
 def test_folders_of_other_sources_do_not_pile_up(tmp_path, monkeypatch):
     monkeypatch.setattr(numba.core.config, "CACHE_DIR", str(tmp_path))
     for age in range(8):
-        (tmp_path / folders.NAME / f"old_{age}").mkdir(parents=True)
-        os.utime(tmp_path / folders.NAME / f"old_{age}", (time.time() - 60 * (age + 1),) * 2)
+        old = tmp_path / folders.NAME / f"old_{age}"
+        old.mkdir(parents=True)
+        os.utime(old, (time.time() - 60 * (age + 1),) * 2)
     made = folders.cache_folder.__wrapped__()
     assert made.parent == tmp_path / folders.NAME
     assert {other.name for other in made.parent.iterdir()} == {made.name, "old_0", "old_1", "old_2"}
@@ -211,15 +211,11 @@ def test_a_person_sees_one_line_when_compiling_begins_and_can_silence_it(tmp_pat
     seen = [use(install)[1], use(install)[1]]
     assert [errors.count("\n") for errors in seen] == [1, 0] and "compiling kernels" in seen[0]
     silence = "import logging; logging.getLogger('sudoku_env').setLevel(logging.ERROR); "
-    process = begin(install, silence + USE.format(argument=0.5))
-    output, errors = process.communicate(timeout=300)
-    assert output.split() == ["1.0", "0"] and errors == ""
+    assert run(install, silence + USE.format(argument=0.5)) == ("1.0 0\n", "")
 
 
 @pytest.mark.slow
-def test_a_puzzle_is_solved_from_a_read_only_install_without_a_home(tmp_path):
-    shutil.copytree(PACKAGE, tmp_path / "sudoku_env", ignore=shutil.ignore_patterns("__pycache__"))
-    close(tmp_path)
+def test_a_puzzle_is_solved_from_a_read_only_install_without_a_home(closed_package):
     command = (
         "from sudoku_env import default_puzzles, solve; puzzles = default_puzzles(9);"
         "print((solve(puzzles.boards[0]) == puzzles.solutions[0]).all())"
@@ -227,8 +223,7 @@ def test_a_puzzle_is_solved_from_a_read_only_install_without_a_home(tmp_path):
     times = []
     for _ in range(2):
         begun = time.monotonic()
-        process = begin(tmp_path, command, HOME="/dev/null/x", TMPDIR=str(tmp_path))
-        output, errors = process.communicate(timeout=1200)
+        output, errors = run(closed_package, command, HOME="/dev/null/x", TMPDIR=str(closed_package))
         assert output == "True\n" and errors.count("RuntimeWarning") == 1
         times.append(time.monotonic() - begun)
     assert times[1] < times[0] / 2

@@ -38,10 +38,10 @@ def narrowed(board):
 
 
 def options_of(state):
-    planes = [
-        [int(state[word_of.py_func(cell // 27, digit)]) >> cell % 27 & 1 for digit in range(9)] for cell in range(81)
-    ]
-    return [{digit + 1 for digit in range(9) if plane[digit]} for plane in planes]
+    def may_hold(cell, digit):
+        return int(state[word_of.py_func(cell // 27, digit - 1)]) >> cell % 27 & 1
+
+    return [{digit for digit in range(1, 10) if may_hold(cell, digit)} for cell in range(81)]
 
 
 @settings(max_examples=60)

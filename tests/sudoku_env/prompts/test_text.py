@@ -5,31 +5,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudoku_env.board import SIZES, format_board, geometry, parse_board, to_string
+from sudoku_env.board import SIZES, format_board, parse_board, to_string
 from sudoku_env.errors import PuzzleParseError, SudokuError
 from sudoku_env.prompts.text import ANSWER_LAYOUTS, TEMPLATES, build_prompt, parse_puzzle
+from sudoku_env.puzzles import default_puzzles
 from tests.helpers.refusals import refused
 
 FOUR = "1..4..1..3..2..."
 SIX = "..3..5..1.2324536...6..2.625......3."
-NINE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
-
-
-def solved(size: int, shift: int = 0) -> np.ndarray:
-    """A full board, row by row a rotation of the row above."""
-    box_rows, box_columns = geometry(size).box_rows, geometry(size).box_columns
-    rows = [
-        [(r % box_rows * box_columns + r // box_rows + c + shift) % size + 1 for c in range(size)] for r in range(size)
-    ]
-    return np.array(rows, dtype=np.uint8).reshape(-1)
+SEPARATORS = [" ", "", "|", " | ", ",", ", ", "\t", ";"]
 
 
 @st.composite
 def puzzles(draw):
     size = draw(st.sampled_from(SIZES))
-    board = solved(size, draw(st.integers(0, size - 1)))
+    board = default_puzzles(size).solutions[draw(st.integers(0, 99))]
     keep = draw(st.lists(st.booleans(), min_size=board.size, max_size=board.size))
-    board = np.where(keep, board, 0).astype(np.uint8)
+    board = np.where(keep, board, 0)
     board[draw(st.integers(0, board.size - 1))] = 0
     if not board.any():
         board[0] = 1
@@ -42,9 +34,7 @@ def test_every_template_parses_back_to_its_board(board, template):
     np.testing.assert_array_equal(parse_puzzle(build_prompt(board, template)), board)
 
 
-@given(
-    puzzles(), st.sampled_from("0_.xX*"), st.sampled_from([" ", "", "|", " | ", ",", ", ", "\t", ";"]), st.booleans()
-)
+@given(puzzles(), st.sampled_from("0_.xX*"), st.sampled_from(SEPARATORS), st.booleans())
 @settings(max_examples=120)
 def test_blanks_and_separators_in_prose(board, blank, separator, one_line):
     size = round(board.size**0.5)
@@ -55,11 +45,8 @@ def test_blanks_and_separators_in_prose(board, blank, separator, one_line):
     np.testing.assert_array_equal(parse_puzzle(text), board)
 
 
-def test_compact_template_is_one_line_of_packed_symbols():
+def test_compact_template_is_one_line_of_packed_symbols_and_an_unknown_one_is_named():
     assert build_prompt(SIX, "compact") == "sudoku 6x6 " + SIX
-
-
-def test_unknown_template_is_named():
     refused(r"'long'.*'compact'", lambda: build_prompt(FOUR, "long"), SudokuError)
 
 
@@ -98,7 +85,7 @@ def test_ways_to_write_a_puzzle(name):
 
 
 def test_sixteen_with_numbers_of_two_digits():
-    board = solved(16)
+    board = default_puzzles(16).solutions[0].copy()
     board[::3] = 0
     text = "\n".join(" ".join(str(v) if v else "." for v in row) for row in board.reshape(16, 16))
     np.testing.assert_array_equal(parse_puzzle(f"A large one:\n{text}"), board)
@@ -134,7 +121,7 @@ BAD = {
     "two puzzles": (f"{ROWS}\nand\n{ROWS.replace('245', '2.5')}", r"two different puzzles: lines 1-6 and lines 8-13"),
     "two puzzles without a word between": (f"{ROWS}\n\n{ROWS.replace('245', '2.5')}", r"two different puzzles"),
     "two sizes": (f"{FOUR}\n{SIX}", r"two different puzzles: line 1 and line 2"),
-    "an example with its solution": (f"{ROWS}\nExample:\n{format_board(solved(6))}", "two different puzzles"),
+    "an example": (f"{ROWS}\nExample:\n{format_board(default_puzzles(6).solutions[0])}", "two different puzzles"),
     "a packed line too short": (f"solve {SIX[:-1]} please", r"line 1 has 35 entries"),
     "a packed line out of range": (f"solve {SIX.replace('6', '8')} please", r"line 1 has 36 entries with 8"),
 }  # fmt: skip

@@ -9,22 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sudoku_env import generate, read_prompts, solve
+from sudoku_env import detect_definite, generate, judge_error, read_prompts, solve
 from sudoku_env.board import geometry, parse_board
 from sudoku_env.errors import PuzzleParseError, TokenLayoutError
 from sudoku_env.prompts.alignment import AnswerTokens, fit
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from sudoku_env.prompts.text import ANSWER_LAYOUTS, DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT, TEMPLATES, build_prompt
-from sudoku_env.prompts.tokens import (
-    PreFilled,
-    TokenLayout,
-    detect_definite,
-    judge_error,
-    pre_fill,
-    pre_fill_boards,
-    reference_ids,
-)
+from sudoku_env.prompts.tokens import PreFilled, TokenLayout, pre_fill, pre_fill_boards, reference_ids
 from tests.helpers.refusals import refused
+from tests.sudoku_env.helpers import sudoku_reference as reference
 
 FOUR = "1..4..1..3..2..."
 SIX = "..3..5..1.2324536...6..2.625......3."
@@ -174,23 +167,6 @@ def test_detect_definite_by_hand():
     assert 10 + 2 * 11 in detect_definite(GIVEN.token_ids, GIVEN.layout)
 
 
-def slow_definite(board, layout: TokenLayout) -> set[int]:
-    """Naked and hidden singles with sets, one cell at a time."""
-    table = geometry(layout.size)
-    options = {
-        cell: set(range(1, table.size + 1)) - {int(board[peer]) for peer in table.peers[cell]}
-        for cell in range(table.cells)
-        if board[cell] == 0
-    }
-    found = {cell for cell, digits in options.items() if len(digits) == 1}
-    for unit in table.units.tolist():
-        for digit in range(1, table.size + 1):
-            places = [cell for cell in unit if digit in options.get(cell, ())]
-            if len(places) == 1 and digit not in board[unit]:
-                found.add(places[0])
-    return {int(layout.cell_positions[cell]) for cell in found}
-
-
 PREFILLED = {text: filled(text, 200) for text in (FOUR, SIX, NINE)}
 
 
@@ -203,10 +179,10 @@ def test_states_of_right_digits(text, data):
     board = np.where(keep | (layout.puzzle > 0), layout.solution, 0)
     state = fill(prefilled, board)
     assert judge_error(state, layout) is False
-    assert set(detect_definite(state, layout)) == slow_definite(board, layout)
-    blanks = np.flatnonzero(layout.puzzle == 0)
-    position = layout.prompt_length + int(layout.cell_positions[data.draw(st.sampled_from(blanks.tolist()))])
-    right = int(layout.solution_ids[layout.cell_positions.tolist().index(position - layout.prompt_length)])
+    definite = np.flatnonzero(reference.definite(board))
+    assert detect_definite(state, layout) == layout.cell_positions[definite].tolist()
+    blank = data.draw(st.sampled_from(np.flatnonzero(layout.puzzle == 0).tolist()))
+    position, right = layout.prompt_length + layout.cell_positions[blank], layout.solution_ids[blank]
     state[position] = data.draw(st.sampled_from([i for i in range(len(CHAR)) if i not in (right, CHAR.mask_token_id)]))
     assert judge_error(state, layout) is True
 
@@ -311,8 +287,7 @@ def test_tokenizers_with_a_space_in_the_token_need_it_before_every_cell():
     prefilled = filled(NINE, 200, tokenizer)
     assert prefilled.layout.name == "line"
     assert tokenizer.decode(prefilled.layout.digit_ids) == " 1 2 3 4 5 6 7 8 9"
-    found = TokenLayout.from_state(prefilled.token_ids, tokenizer)
-    assert found.prompt_length == prefilled.prompt_length
+    same_layout(TokenLayout.from_state(prefilled.token_ids, tokenizer), prefilled.layout)
 
 
 def test_no_layout_names_all_that_were_tried():
@@ -418,9 +393,9 @@ class TestFromState:
     def test_a_prompt_that_looks_like_a_response_needs_the_prompt_length(self):
         prompt = f"{FOUR}\nSolution:\n" + "\n".join(" ".join(FOUR[i : i + 4]) for i in range(0, 16, 4))
         prefilled = pre_fill(prompt, CHAR, 60)
-        unfit("found several, at .*pass prompt_length", lambda: TokenLayout.from_state(prefilled.token_ids, CHAR))
-        found = TokenLayout.from_state(prefilled.token_ids, CHAR, prompt_length=prefilled.prompt_length)
-        same_layout(found, prefilled.layout)
+        read = partial(TokenLayout.from_state, prefilled.token_ids, CHAR)
+        unfit("found several, at .*pass prompt_length", read)
+        same_layout(read(prompt_length=prefilled.prompt_length), prefilled.layout)
 
     def test_opening_and_mask_are_arguments(self):
         prefilled = filled(FOUR, 60, opening="Sure!", mask_token_id=999)
@@ -503,8 +478,8 @@ class TestChatTemplate:
         tokenizer.chat_template = (
             "{% if messages[1] %}{{ messages[0]['content'] }}{% else %}A B{% endif %} {{ messages[-1]['content'] }}"
         )
-        own, named = (compact(tokenizer, system_prompt=text) for text in ("", "A B"))
-        assert own.token_ids == named.token_ids, "the template's own default, asked for by name"
+        # The template's own default, asked for by name.
+        assert compact(tokenizer, system_prompt="").token_ids == compact(tokenizer, system_prompt="A B").token_ids
 
     def test_two_bos_tokens_in_front(self):
         tokenizer, prompt = word_tokenizer(bos_token="<eos>"), f"<eos> {build_prompt(SIX, 'compact')}"
@@ -543,8 +518,7 @@ class TestSmolLM2:
         response = reference_ids(prefilled, smollm2.eos_token_id)
         assert smollm2.decode(response, skip_special_tokens=True) == answer
         assert not judge_error(prefilled.token_ids, prefilled.layout)
-        found = TokenLayout.from_state(prefilled.token_ids, smollm2, mask_token_id=7)
-        same_layout(found, prefilled.layout)
+        same_layout(TokenLayout.from_state(prefilled.token_ids, smollm2, mask_token_id=7), prefilled.layout)
 
     def test_it_has_no_mask_token(self, smollm2):
         unfit("pass mask_token_id", lambda: filled(SIX, 100, smollm2))
