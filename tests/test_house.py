@@ -13,9 +13,8 @@ DRAWN = {"packages": between_packages(), **{name: within(name) for name in ("llm
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_the_diagram_is_that_of_the_imports(name: str) -> None:
-    assert diagram(DRAWN[name]) in PAGE, (
-        f"python -m tests.helpers.house prints what belongs there:\n{diagram(DRAWN[name])}"
-    )
+    drawn = diagram(DRAWN[name])
+    assert drawn in PAGE, f"python -m tests.helpers.house prints what belongs there:\n{drawn}"
 
 
 @pytest.mark.parametrize("pairs", [between_packages(), *map(within, PACKAGES)], ids=["packages", *PACKAGES])
@@ -31,9 +30,8 @@ def test_packages_know_those_below_them_alone() -> None:
 
 
 def test_one_room_of_the_trainers_knows_sudoku() -> None:
-    assert {here for here, there in arrows() if there.startswith("sudoku_env.") and here.startswith("dllm_rl.")} == {
-        "dllm_rl.sudoku"
-    }
+    to_sudoku = {here for here, there in arrows() if there.startswith("sudoku_env.") and here.startswith("dllm_rl.")}
+    assert to_sudoku == {"dllm_rl.sudoku"}
 
 
 def test_circles_and_what_is_needed_by_hand() -> None:

@@ -1,6 +1,7 @@
 """Notebooks run from top to bottom, and the files hold no output, but for the one that needs none of our packages."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,5 @@ def test_a_notebook_runs(path: Path) -> None:
     assert shown and not [output for output in shown if output.output_type == "error"]
     if path.stem == "train_and_look":
         printed = "".join(output.text for output in shown if output.output_type == "stream" and output.name == "stdout")
-        base, masked, definite = (
-            float(line.split(": ")[1].split(" %")[0]) for line in printed.splitlines() if " % of " in line
-        )
+        base, masked, definite = map(float, re.findall(r": ([\d.]+) % of ", printed))
         assert base < masked < definite

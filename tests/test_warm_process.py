@@ -33,10 +33,8 @@ def script(tmp_path: Path) -> Path:
 def test_a_warm_script_sees_what_a_fresh_interpreter_sees(script: Path, tmp_path_factory) -> None:
     script.write_text(TOLD)
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    environment = {**os.environ, "PYTHONPATH": str(elsewhere), "OF_THIS_RUN": "1", "LC_CTYPE": "C.UTF-8"}
-    fresh, warm = (
-        run_script(script, ["--count", 2], env=environment, cwd=elsewhere, fresh=fresh) for fresh in (True, False)
-    )
+    env = {**os.environ, "PYTHONPATH": str(elsewhere), "OF_THIS_RUN": "1", "LC_CTYPE": "C.UTF-8"}
+    fresh, warm = (run_script(script, ["--count", 2], env=env, cwd=elsewhere, fresh=fresh) for fresh in (True, False))
     assert json.loads(fresh.stdout) == json.loads(warm.stdout)
     assert json.loads(fresh.stdout)[2] == [str(script), "--count", "2"]
     assert fresh.stderr == warm.stderr == "a word\n"

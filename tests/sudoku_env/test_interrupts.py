@@ -20,12 +20,8 @@ SECONDS = 5.0
 """Until a call has to be over after the interrupt: a fraction of a second on a quiet machine."""
 LONG_CALLS = """
 import numpy as np
-from sudoku_env.explanation import explain
-from sudoku_env.generator import generate
-from sudoku_env.logic import definite_cells
-from sudoku_env.puzzles import default_puzzles
+from sudoku_env import completable, count_solutions, default_puzzles, definite_cells, explain, generate, solve_batch
 from sudoku_env.rating import rate_batch
-from sudoku_env.solver import completable, count_solutions, solve, solve_batch
 
 nine, sixteen = default_puzzles(9).boards[:1], generate(1, size=16, clues=105, seed=0).boards
 many = {9: np.repeat(nine, 500_000, 0), 16: np.repeat(sixteen, 50_000, 0)}

@@ -12,6 +12,7 @@ from tests.helpers.refusals import refused
 PUZZLE = "1..4|..12|21..|.3.."  # 9 blanks
 SOLUTION = "1234341221434321"
 GRID = "1 2 3 4\n3 4 1 2\n2 1 4 3\n4 3 2 1"
+ARRAY = GRID.replace(" ", " & ").replace("\n", " \\\\\n")
 ONE_WRONG = "1 2 3 4\n3 4 1 2\n2 1 4 3\n4 3 1 1"
 HALF = "1 2 3 4\n. . 1 2\n2 1 . .\n. 3 . ."  # two of the blanks filled
 
@@ -20,11 +21,7 @@ ANSWERS = {
     "a fence of a language": (f"```python\ngrid = [[1,2,3,4],[3,4,1,2],[2,1,4,3],[4,3,2,1]]\n```\n{GRID}", 1.0, 1.0),
     "a box in one line": (f"\\boxed{{{SOLUTION}}}", 1.0, 1.0),
     "a box of rows": (f"\\boxed{{\n{GRID}\n}}", 1.0, 1.0),
-    "a box around an array": (
-        "$$\\boxed{\\begin{array}{cccc}\n" + GRID.replace(" ", " & ").replace("\n", " \\\\\n") + "\n\\end{array}}$$",
-        1.0,
-        1.0,
-    ),
+    "a box around an array": (f"$$\\boxed{{\\begin{{array}}{{cccc}}\n{ARRAY}\n\\end{{array}}}}$$", 1.0, 1.0),
     "an answer tag": (f"<think>{ONE_WRONG}</think><answer>\n{GRID}\n</answer>", 1.0, 1.0),
     "the puzzle again": (format_board(PUZZLE), 0.0, 0.0),
     "the prompt again": (build_prompt(PUZZLE), 0.0, 0.0),

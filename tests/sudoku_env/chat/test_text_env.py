@@ -57,8 +57,7 @@ def test_the_solution_by_words():
         assert (reward, terminated, truncated) == (float(number == 9), number == 9, False)
         assert info["turns"] == number and not info["illegal"]
     assert "complete and right" in reply and info["solved"] and is_solved(info["board"]) and env.score == 1.0
-    with pytest.raises(gymnasium.error.ResetNeeded):
-        env.step("hint")
+    refused("reset", lambda: env.step("hint"), gymnasium.error.ResetNeeded)
     assert env.hint() == "The game is over." and env.log()["moves"][-1].endswith(right_moves()[-1])
 
 

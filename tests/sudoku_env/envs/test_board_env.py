@@ -52,8 +52,7 @@ def test_a_wrong_digit_goes_on_to_a_dead_end():
     obs, reward, terminated, truncated, info = env.step(12 * 4 + 2)  # a 3 next to cell 13
     assert (reward, terminated, truncated, info["illegal"], info["error"]) == (0.0, True, False, False, True)
     assert not info["action_mask"][13 * 4 :][:4].any() and obs[13] == 0
-    with pytest.raises(gymnasium.error.ResetNeeded):
-        env.step(0)
+    refused("reset", lambda: env.step(0), gymnasium.error.ResetNeeded)
 
 
 @pytest.mark.parametrize("end_on", ["error", "dead_end"])

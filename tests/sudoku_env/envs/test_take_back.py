@@ -79,8 +79,7 @@ def test_an_episode_ends_complete_and_right_or_with_its_budget():
     env.step(again(env, 13))
     _, reward, terminated, truncated, info = env.step(right(env, 13))
     assert (reward, terminated, truncated, info["error"]) == (1.0, True, False, False)
-    with pytest.raises(gymnasium.error.ResetNeeded):
-        env.step(again(env, 13))
+    refused("reset", lambda: env.step(right(env, 13)), gymnasium.error.ResetNeeded)
 
     for budget, steps in ((None, 10), (3, 3)):  # twice the masks at the start
         env = make(CHAIN, max_gen_length=env.max_gen_length, max_steps=budget)

@@ -9,6 +9,7 @@ from gymnasium.utils.env_checker import data_equivalence
 
 from sudoku_env import PromptPool, SudokuUnmaskVectorEnv, build_prompt, definite_digits, parse_board, testing
 from sudoku_env.envs.rendering import trace_views
+from tests.helpers.refusals import refused
 from tests.sudoku_env.helpers.environments import NONE, pair, response, right, tail, unmask_of
 from tests.sudoku_env.helpers.sources import fixed_pool
 
@@ -60,8 +61,7 @@ def test_a_wrong_token_ends_the_episode_after_all_pairs_are_written():
     assert info["error"] and not info["definite"].any()
     assert np.flatnonzero(info["wrong"]).tolist() == [env.layout.cell_positions[2]]
     assert response(env)[env.layout.cell_positions[[2, 10]]].tolist() == [env.layout.digit_ids[3]] * 2
-    with pytest.raises(gymnasium.error.ResetNeeded):
-        env.step([pair(env, 14, 2), NONE, NONE])
+    refused("reset", lambda: env.step([pair(env, 14, 2), NONE, NONE]), gymnasium.error.ResetNeeded)
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -145,17 +145,13 @@ def test_actions_outside_the_space_are_named():
     assert env.step([good, NONE, NONE])[1] == 1.0
 
 
-def test_a_vector_names_the_environment_and_its_action():
+@pytest.mark.parametrize("bad", [NONE, [-2, 0]])
+def test_a_vector_names_the_environment_and_its_action(bad):
     envs = SudokuUnmaskVectorEnv(2, source=fixed_pool(4), tokens_per_step=2)
     _, infos = envs.reset(seed=0)
-    positions = infos["masked"].argmax(1)
-    actions = np.array([[[position, 5], NONE] for position in positions])
-    for bad in (NONE, [-2, 0]):
-        wrong = actions.copy()
-        wrong[1, 0] = bad
-        named = rf"action \[\[{bad[0]}, 0\], .* of environment 1 is out"
-        with pytest.raises(gymnasium.error.InvalidAction, match=named):
-            envs.step(wrong)
+    one, two = ([position, 5] for position in infos["masked"].argmax(1))
+    named = rf"action \[\[{bad[0]}, 0\], .* of environment 1 is out"
+    refused(named, lambda: envs.step([[one, NONE], [bad, two]]), gymnasium.error.InvalidAction)
 
 
 @pytest.mark.parametrize("on_error", ["end", "correct"])

@@ -1,6 +1,7 @@
 import importlib.util
 import os
 import pickle
+import re
 from functools import partial
 from pathlib import Path
 
@@ -59,38 +60,23 @@ def word_tokenizer(*, letters: bool = True, opening: bool = True, **kwargs):
 class Merging(CharTokenizer):
     """Characters, but runs of digits become one token of up to three digits, as in Llama-3's vocabulary."""
 
-    def __init__(self):
-        super().__init__()
-        self._tokens += tuple(f"{n}" for n in range(10, 1000))
-
-    def encode(self, text, add_special_tokens=False):
-        ids, run = [], ""
-        for character in [*text, ""]:
-            if run and not (character.isdigit() and len(run) < 3):
-                ids.append(self._tokens.index(run))
-                run = ""
-            if character.isdigit():
-                run += character
-            elif character:
-                ids += super().encode(character)
-        return ids
-
-
-class SpaceBefore(CharTokenizer):
-    """Characters, but a space and a digit after it are one token, as in GPT-2's vocabulary."""
+    pattern, merged = r"\d{1,3}", tuple(f"{n}" for n in range(10, 1000))
 
     def __init__(self):
         super().__init__()
-        self._tokens += tuple(f" {n}" for n in range(10))
+        self._tokens += self.merged
 
     def encode(self, text, add_special_tokens=False):
         ids = []
-        for character in text:
-            if ids and character.isdigit() and self._tokens[ids[-1]] == " ":
-                ids[-1] = self._tokens.index(f" {character}")
-            else:
-                ids += super().encode(character)
+        for part in re.findall(f"{self.pattern}|.", text, re.DOTALL):
+            ids += super().encode(part) if len(part) == 1 else [self._tokens.index(part)]
         return ids
+
+
+class SpaceBefore(Merging):
+    """Characters, but a space and a digit after it are one token, as in GPT-2's vocabulary."""
+
+    pattern, merged = r" \d", tuple(f" {n}" for n in range(10))
 
 
 def fill(prefilled: PreFilled, board) -> list[int]:
