@@ -10,13 +10,14 @@ whose chosen answer is right: of the first answer, of the majority's, of the cri
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from llm_rl import RAROArguments
+from llm_rl.core._options import option
 from llm_rl.raro.judge import CriticJudge
 from llm_rl.raro.prompts import extract_answer
 from llm_rl.raro.tournament import majority_vote, single_elimination, swiss
@@ -31,12 +32,12 @@ TOURNAMENTS: dict[str, Callable[..., list[int]]] = {"single_elimination": single
 class Arguments:
     """The model, the answers and the tournament."""
 
-    model: str = field(default="", metadata={"help": "Folder of the critic's model and its tokenizer."})
-    answers: Path = field(default=Path("answers.jsonl"), metadata={"help": "Lines of questions and answers."})
-    counts: list[int] = field(default_factory=lambda: [1, 2, 4, 8, 16], metadata={"help": "Answers to choose among."})
-    tournament: str = field(default="single_elimination", metadata={"help": f"One of {', '.join(TOURNAMENTS)}."})
-    critiques: int = field(default=1, metadata={"help": "Critiques of each order of a pair."})
-    greedy: bool = field(default=False, metadata={"help": "The critic takes the most likely token each time."})
+    model: str = option("", "Folder of the critic's model and its tokenizer.")
+    answers: Path = option(Path("answers.jsonl"), "Lines of questions and answers.")
+    counts: list[int] = option([1, 2, 4, 8, 16], "Answers to choose among.")
+    tournament: str = option("single_elimination", f"One of {', '.join(TOURNAMENTS)}.")
+    critiques: int = option(1, "Critiques of each order of a pair.")
+    greedy: bool = option(False, "The critic takes the most likely token each time.")
 
     def __post_init__(self) -> None:
         if not self.counts or min(self.counts) < 1:
@@ -49,7 +50,7 @@ class Arguments:
 class CriticArguments(RAROArguments):
     """The critic's prompts, lengths and temperature, as it was trained with them."""
 
-    output_dir: str = field(default="runs/judged_answers", metadata={"help": "Folder of what is written."})
+    output_dir: str = option("runs/judged_answers", "Folder of what is written.")
 
 
 def read_answers(path: Path) -> list[dict[str, Any]]:

@@ -7,10 +7,11 @@ and, at the end, `model` with its tokenizer, which `scripts.judge_answers` takes
     python -m scripts.train_raro configs/raro.yaml --model FOLDER --data questions.jsonl --resume_from_checkpoint last
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from llm_rl import RAROArguments, RAROTrainer
+from llm_rl.core._options import option
 from llm_rl.raro.prompts import read_questions
 from llm_rl.rollout.loading import load_policy
 from llm_rl.training import CheckpointError, need_file, need_model, need_writable, parse, user_errors
@@ -20,8 +21,8 @@ from llm_rl.training import CheckpointError, need_file, need_model, need_writabl
 class Files:
     """The model and the questions."""
 
-    model: str = field(default="", metadata={"help": "Folder of the model and its tokenizer, or a name on the hub."})
-    data: Path = field(default=Path("questions.jsonl"), metadata={"help": "Lines of questions and expert answers."})
+    model: str = option("", "Folder of the model and its tokenizer, or a name on the hub.")
+    data: Path = option(Path("questions.jsonl"), "Lines of questions and expert answers.")
 
 
 def main() -> None:

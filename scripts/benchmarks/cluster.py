@@ -9,7 +9,7 @@ costs nothing. Constants with their sources are the options.
 """
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import zip_longest
 from math import ceil
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from transformers.modeling_outputs import MaskedLMOutput
 
 from dllm_rl import Decoding, rollout
+from llm_rl.core._options import option
 from llm_rl.training import parse
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.setting import Setting
@@ -33,34 +34,34 @@ CARDS_OF_NODE = 8
 class CardArguments:
     """A step of LLaDA-8B, what it is assumed to meet, and the card: H100 SXM, by its data sheet."""
 
-    num_generations: int = field(default=8, metadata={"help": "G: trajectories for each puzzle."})
-    masked: int = field(default=30, metadata={"help": "K: masked positions of a puzzle."})
-    max_tokens_per_pass: int = field(default=16384, metadata={"help": "Tokens in one forward pass."})
-    survival: float = field(default=0.6, metadata={"help": "Mean length of a trajectory over the longest (assumed)."})
-    distinct: float = field(default=0.9, metadata={"help": "Distinct over visited states (`distinct_states` logs it)."})
-    peak_flops: float = field(default=989e12, metadata={"help": "Peak of the card, dense bfloat16."})
-    utilization: float = field(default=0.4, metadata={"help": "Share of it (38 to 43 % in arXiv:2407.21783, table 4)."})
-    link: float = field(default=400e9, metadata={"help": "Bytes a second a card takes in by NVLink (of 450)."})
+    num_generations: int = option(8, "G: trajectories for each puzzle.")
+    masked: int = option(30, "K: masked positions of a puzzle.")
+    max_tokens_per_pass: int = option(16384, "Tokens in one forward pass.")
+    survival: float = option(0.6, "Mean length of a trajectory over the longest (assumed).")
+    distinct: float = option(0.9, "Distinct over visited states (`distinct_states` logs it).")
+    peak_flops: float = option(989e12, "Peak of the card, dense bfloat16.")
+    utilization: float = option(0.4, "Share of it (38 to 43 % in arXiv:2407.21783, table 4).")
+    link: float = option(400e9, "Bytes a second a card takes in by NVLink (of 450).")
 
 
 @dataclass
 class ClusterArguments(CardArguments):
     """The step, the model and the cards."""
 
-    cards: list[int] = field(default_factory=lambda: [1, 8, 64, 512], metadata={"help": "Numbers of cards."})
-    puzzles: int = field(default=512, metadata={"help": "Q: puzzles of a step, the same on any number of cards."})
-    tokens_per_step: int = field(default=1, metadata={"help": "Positions that a decision fills."})
-    length: int = field(default=340, metadata={"help": "Tokens of a state."})
-    parameters: float = field(default=6.98e9, metadata={"help": "Weights in the blocks (LLaDA-8B)."})
-    weights: float = field(default=8.016e9, metadata={"help": "All weights (LLaDA-8B)."})
-    adapters: float = field(default=41.9e6, metadata={"help": "Weights of adapters of rank 16."})
-    memory: float = field(default=3.35e12, metadata={"help": "Bytes a second a card reads."})
-    network: float = field(default=40e9, metadata={"help": "`link` between nodes, a card (of 50, 400 Gbit/s each)."})
-    host_pass: float = field(default=5e-3, metadata={"help": "Seconds of the host a pass (assumed)."})
-    host_state: float | None = field(default=None, metadata={"help": "The same for each state; None: measured."})
-    meeting: float = field(default=1e-4, metadata={"help": "Seconds in which cards agree on a pass (assumed)."})
-    draws: int = field(default=20, metadata={"help": "Steps that are simulated."})
-    seed: int = field(default=0, metadata={"help": "Random seed."})
+    cards: list[int] = option([1, 8, 64, 512], "Numbers of cards.")
+    puzzles: int = option(512, "Q: puzzles of a step, the same on any number of cards.")
+    tokens_per_step: int = option(1, "Positions that a decision fills.")
+    length: int = option(340, "Tokens of a state.")
+    parameters: float = option(6.98e9, "Weights in the blocks (LLaDA-8B).")
+    weights: float = option(8.016e9, "All weights (LLaDA-8B).")
+    adapters: float = option(41.9e6, "Weights of adapters of rank 16.")
+    memory: float = option(3.35e12, "Bytes a second a card reads.")
+    network: float = option(40e9, "`link` between nodes, a card (of 50, 400 Gbit/s each).")
+    host_pass: float = option(5e-3, "Seconds of the host a pass (assumed).")
+    host_state: float | None = option(None, "The same for each state; None: measured.")
+    meeting: float = option(1e-4, "Seconds in which cards agree on a pass (assumed).")
+    draws: int = option(20, "Steps that are simulated.")
+    seed: int = option(0, "Random seed.")
 
     def __post_init__(self) -> None:
         if bad := [number for number in self.cards if number < 1 or self.puzzles % number]:

@@ -39,6 +39,7 @@ from dllm_rl import (
 )
 from dllm_rl.decoding import paired_difference, semi_autoregressive
 from dllm_rl.sudoku import assess, known_mean, mean_order, rank_correlation
+from llm_rl.core._options import option
 from llm_rl.training import load_pandas, need_file, need_model, need_reports, need_writable, parse, user_errors
 from llm_rl.training.storage import write_text_whole
 from scripts.benchmarks.order_plot import plot_order
@@ -60,64 +61,49 @@ TAKING_BACK = {"remask_threshold": "Float64", "remask_count": "Int64", "edit_thr
 class Arguments:
     """Arguments of `scripts/benchmarks/decoding.py`."""
 
-    model: str = field(default=SHIPPED, metadata={"help": "Folder of model and tokenizer."})
-    data: str = field(
-        default=str(ROOT / "data" / "sudoku6x6_test.jsonl"),
-        metadata={
-            "help": "Prompts: .jsonl, .csv or .parquet with a `prompt` column; or .txt, a packed puzzle a line, which "
-            "are put to the model in the compact wording."
-        },
+    model: str = option(SHIPPED, "Folder of model and tokenizer.")
+    data: str = option(
+        str(ROOT / "data" / "sudoku6x6_test.jsonl"),
+        "Prompts: .jsonl, .csv or .parquet with a `prompt` column; or .txt, a packed puzzle a line, which "
+        "are put to the model in the compact wording.",
     )
-    output_dir: str = field(default=str(ROOT / "runs" / "benchmark_decoding"), metadata={"help": "Folder to write to."})
+    output_dir: str = option(str(ROOT / "runs" / "benchmark_decoding"), "Folder to write to.")
     strategies: list[str] = field(
         default_factory=lambda: sorted(STRATEGIES, key=lambda name: name != "margin"),
         metadata={"help": f"Some of {', '.join(STRATEGIES)}."},
     )
-    tokens_per_step: list[int] = field(
-        default_factory=lambda: [1, 2, 4], metadata={"help": "Positions filled from one forward pass."}
+    tokens_per_step: list[int] = option([1, 2, 4], "Positions filled from one forward pass.")
+    threshold: list[float] = option(
+        [],
+        "Also fill all positions whose score is at least this, on the scale of the strategy's score; "
+        "strategies that draw positions, or whose scores all or none reach it, are left out.",
     )
-    threshold: list[float] = field(
-        default_factory=list,
-        metadata={
-            "help": "Also fill all positions whose score is at least this, on the scale of the strategy's score; "
-            "strategies that draw positions, or whose scores all or none reach it, are left out."
-        },
+    entropy_bound: list[float] = option(
+        [],
+        "Also fill the best positions as long as their entropies, the largest left out, add up to at most "
+        "so many nats; strategies that draw positions are left out.",
     )
-    entropy_bound: list[float] = field(
-        default_factory=list,
-        metadata={
-            "help": "Also fill the best positions as long as their entropies, the largest left out, add up to at most "
-            "so many nats; strategies that draw positions are left out."
-        },
+    remask_threshold: list[float] = option(
+        [], "Also mask tokens again whose probability has fallen below this, with each tokens_per_step."
     )
-    remask_threshold: list[float] = field(
-        default_factory=list,
-        metadata={"help": "Also mask tokens again whose probability has fallen below this, with each tokens_per_step."},
+    remask_count: list[int] = option(
+        [], "Also mask the so many least probable tokens again in every pass, with each tokens_per_step."
     )
-    remask_count: list[int] = field(
-        default_factory=list,
-        metadata={
-            "help": "Also mask the so many least probable tokens again in every pass, with each tokens_per_step."
-        },
+    edit_threshold: list[float] = option(
+        [], "Also replace tokens where another one's probability is above this, likewise."
     )
-    edit_threshold: list[float] = field(
-        default_factory=list,
-        metadata={"help": "Also replace tokens where another one's probability is above this, likewise."},
+    max_passes: int = option(60, "Most forward passes of a decode that takes tokens back.")
+    block_length: int = option(8, "Positions in a semi-autoregressive block.")
+    max_puzzles: int = option(100, "Decode the first so many prompts; 0 is all.")
+    max_gen_length: int = option(40, "Response length in tokens.")
+    auto_class: Literal["AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModel"] = option(
+        "AutoModelForMaskedLM", "Class of transformers that loads the model."
     )
-    max_passes: int = field(default=60, metadata={"help": "Most forward passes of a decode that takes tokens back."})
-    block_length: int = field(default=8, metadata={"help": "Positions in a semi-autoregressive block."})
-    max_puzzles: int = field(default=100, metadata={"help": "Decode the first so many prompts; 0 is all."})
-    max_gen_length: int = field(default=40, metadata={"help": "Response length in tokens."})
-    auto_class: Literal["AutoModelForMaskedLM", "AutoModelForCausalLM", "AutoModel"] = field(
-        default="AutoModelForMaskedLM", metadata={"help": "Class of transformers that loads the model."}
-    )
-    shifted_logits: bool = field(
-        default=False, metadata={"help": "The logits at a position are those of the next token."}
-    )
-    position_temperature: float = field(default=0.05, metadata={"help": "T_pos, of strategy policy."})
-    token_temperature: float = field(default=0.6, metadata={"help": "T_tok, of strategy policy."})
-    max_tokens: int = field(default=65536, metadata={"help": "Largest number of tokens in one forward pass."})
-    seed: int = field(default=0, metadata={"help": "Random seed of the strategies that draw, and of the floor."})
+    shifted_logits: bool = option(False, "The logits at a position are those of the next token.")
+    position_temperature: float = option(0.05, "T_pos, of strategy policy.")
+    token_temperature: float = option(0.6, "T_tok, of strategy policy.")
+    max_tokens: int = option(65536, "Largest number of tokens in one forward pass.")
+    seed: int = option(0, "Random seed of the strategies that draw, and of the floor.")
     device: str = field(
         default_factory=lambda: "cuda" if torch.cuda.is_available() else "cpu", metadata={"help": "Where to run."}
     )

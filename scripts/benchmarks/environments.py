@@ -10,7 +10,7 @@ import copy
 import importlib.util
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from llm_rl.core._options import option
 from llm_rl.training import need_reports, need_writable, parse
 from scripts.benchmarks.work import Contender, report
 from scripts.shared.small_tokenizer import build_small_tokenizer
@@ -29,15 +30,13 @@ from sudoku_env.board import geometry, size_of
 class EnvBenchmarkArguments:
     """Arguments of `scripts/benchmarks/environments.py`."""
 
-    num_envs: list[int] = field(default_factory=lambda: [1, 64, 1024, 4096], metadata={"help": "Environments at once."})
-    sizes: list[int] = field(default_factory=lambda: [4, 6, 9, 16], metadata={"help": "Board sizes, without peers."})
-    vocabularies: list[int] = field(
-        default_factory=lambda: [400, 150_000], metadata={"help": "Entries of the unmasking environment's tokenizers."}
-    )
-    steps: int = field(default=200_000, metadata={"help": "Steps in a round of ours; slower contenders take fewer."})
-    rounds: int = field(default=7, metadata={"help": "Timed rounds of each measurement."})
-    seed: int = field(default=0, metadata={"help": "Random seed of all environments."})
-    output_dir: str = field(default="runs/benchmark_env", metadata={"help": "Folder for CSV files and charts."})
+    num_envs: list[int] = option([1, 64, 1024, 4096], "Environments at once.")
+    sizes: list[int] = option([4, 6, 9, 16], "Board sizes, without peers.")
+    vocabularies: list[int] = option([400, 150_000], "Entries of the unmasking environment's tokenizers.")
+    steps: int = option(200_000, "Steps in a round of ours; slower contenders take fewer.")
+    rounds: int = option(7, "Timed rounds of each measurement.")
+    seed: int = option(0, "Random seed of all environments.")
+    output_dir: str = option("runs/benchmark_env", "Folder for CSV files and charts.")
 
 
 (args,) = parse(EnvBenchmarkArguments, description=__doc__)

@@ -11,7 +11,7 @@ a batch, and the last column is the time of a pass over that of the same pass wi
 import json
 import resource
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from random import Random
 from typing import Any
@@ -21,6 +21,7 @@ import torch
 from dllm_rl import Decoding, Pattern, complete
 from dllm_rl.decoding import loop
 from dllm_rl.decoding.guards import Guarded
+from llm_rl.core._options import option
 from llm_rl.training import parse, user_errors
 from scripts.shared.smollm2 import load_smollm2
 from scripts.shared.tiny_llada import tiny_llada
@@ -49,13 +50,11 @@ def drawn(form: str, draw: Random) -> dict[str, Any]:
 class FormArguments:
     """What is decoded."""
 
-    prompts: int = field(default=1000, metadata={"help": "Prompts of each form and number of tokens."})
-    batch: int = field(default=16, metadata={"help": "Prompts of a batch."})
-    tokens: list[int] = field(
-        default_factory=lambda: [1, 4, 16, 64], metadata={"help": f"Of {LENGTH}, at most filled by a pass."}
-    )
-    lean: float = field(default=0.9, metadata={"help": "Share of the positions that lean to a right answer."})
-    vocabularies: list[int] = field(default_factory=lambda: [49152, 126464], metadata={"help": "Without the mask."})
+    prompts: int = option(1000, "Prompts of each form and number of tokens.")
+    batch: int = option(16, "Prompts of a batch.")
+    tokens: list[int] = option([1, 4, 16, 64], f"Of {LENGTH}, at most filled by a pass.")
+    lean: float = option(0.9, "Share of the positions that lean to a right answer.")
+    vocabularies: list[int] = option([49152, 126464], "Without the mask.")
 
 
 class Timed(Guarded):

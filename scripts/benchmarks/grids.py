@@ -17,6 +17,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
 from dllm_rl import STRATEGIES, Decoding, SudokuTask, Threshold, evaluate
+from llm_rl.core._options import option
 from llm_rl.training import fail, load_pandas, need_file, need_model, need_reports, need_writable, parse, user_errors
 from scripts.shared.of_split import first_of_split, packed_of_split
 from sudoku_dllm.machine import machine
@@ -36,21 +37,17 @@ class Arguments:
     """Arguments of `scripts/benchmarks/grids.py`."""
 
     model: str = field(metadata={"help": "Folder of a 9×9 model and its tokenizer, e.g. a checkpoint."})
-    data: list[str] = field(
-        default_factory=list,
-        metadata={"help": "Files of 9×9 puzzles: .txt, a packed puzzle a line, or .csv with puzzle and solution."},
+    data: list[str] = option(
+        [], "Files of 9×9 puzzles: .txt, a packed puzzle a line, or .csv with puzzle and solution."
     )
-    drawn: int = field(default=100, metadata={"help": "Puzzles to draw for each of the first three bins by blanks."})
-    max_puzzles: int = field(default=100, metadata={"help": "First so many puzzles of a file (of a tier in a .csv)."})
-    strategy: str = field(default="margin", metadata={"help": f"Decoding strategy, one of {', '.join(STRATEGIES)}."})
-    threshold: list[float] = field(
-        default_factory=lambda: [4.0],
-        metadata={
-            "help": "Also fill all positions whose score is at least this, on the scale of the strategy's score."
-        },
+    drawn: int = option(100, "Puzzles to draw for each of the first three bins by blanks.")
+    max_puzzles: int = option(100, "First so many puzzles of a file (of a tier in a .csv).")
+    strategy: str = option("margin", f"Decoding strategy, one of {', '.join(STRATEGIES)}.")
+    threshold: list[float] = option(
+        [4.0], "Also fill all positions whose score is at least this, on the scale of the strategy's score."
     )
-    output_dir: str = field(default="runs/benchmark_grids", metadata={"help": "Folder to write to."})
-    seed: int = field(default=0, metadata={"help": "Random seed of the puzzles."})
+    output_dir: str = option("runs/benchmark_grids", "Folder to write to.")
+    seed: int = option(0, "Random seed of the puzzles.")
     device: str = field(
         default_factory=lambda: "cuda" if torch.cuda.is_available() else "cpu", metadata={"help": "Where to run."}
     )

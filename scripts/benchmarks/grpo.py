@@ -24,6 +24,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from llm_rl.core._options import option
 from llm_rl.training import fail, load_pandas, need_reports, need_writable, parse
 from scripts.benchmarks.grpo_contenders import NO_TRL, SIDES, Setting, model_folder, prompt_lengths, trl_installed
 from scripts.benchmarks.work import ROOT
@@ -45,9 +46,9 @@ ENVIRONMENT = {
 class BenchmarkArguments:
     """What to measure; what to train is a `Setting`."""
 
-    rounds: int = field(default=4, metadata={"help": "Timed steps of each side, after one that is not counted."})
+    rounds: int = option(4, "Timed steps of each side, after one that is not counted.")
     measures: list[str] = field(default_factory=lambda: list(MEASURES), metadata={"help": f"What, of {MEASURES}."})
-    output_dir: str = field(default=str(ROOT / "runs" / "benchmark_grpo"), metadata={"help": "Tables."})
+    output_dir: str = option(str(ROOT / "runs" / "benchmark_grpo"), "Tables.")
 
     def __post_init__(self) -> None:
         if (unknown := sorted(set(self.measures) - set(MEASURES))) or not self.measures:

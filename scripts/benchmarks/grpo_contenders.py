@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -44,6 +44,7 @@ from llm_rl import (
     VAPORTrainer,
     add_lora,
 )
+from llm_rl.core._options import option
 from llm_rl.rollout.data import encode_prompt
 from scripts.benchmarks.work import SHIPPED, peak_tensor_bytes
 from scripts.shared.smollm2 import SMOLLM2_FOLDER, default_cache_dir, load_smollm2
@@ -69,33 +70,26 @@ NO_TRL = "this compares with TRL, which is not installed; run `pip install 'sudo
 class Setting:
     """What both sides train; a roll-out serves one optimizer step."""
 
-    model: str = field(
-        default="smollm2",
-        metadata={"help": "smollm2, tiny (a Llama), qwen (small, random), or a folder with model and tokenizer."},
+    model: str = option(
+        "smollm2", "smollm2, tiny (a Llama), qwen (small, random), or a folder with model and tokenizer."
     )
-    trainer: str = field(
-        default="grpo",
-        metadata={"help": f"Ours, of {TRAINERS}; TRL's is GRPO. VAPOR takes no kl_weight, and only GRPO a loss_type."},
+    trainer: str = option(
+        "grpo", f"Ours, of {TRAINERS}; TRL's is GRPO. VAPOR takes no kl_weight, and only GRPO a loss_type."
     )
-    template: str = field(default="short", metadata={"help": "Wording of the prompts: compact, short or rules."})
-    batch_size: int = field(default=4, metadata={"help": "Completions in a forward pass."})
-    accumulation: int = field(default=1, metadata={"help": "Forward passes of an optimizer step."})
-    num_generations: int = field(default=4, metadata={"help": "G."})
-    max_completion_length: int = field(default=32, metadata={"help": "Tokens of every completion."})
-    kl_weight: float = field(default=0.0, metadata={"help": "Weight of the divergence; above 0 there is a reference."})
-    loss_type: str = field(default="grpo", metadata={"help": "grpo, bnpo, dr_grpo or dapo."})
-    gradient_checkpointing: bool = field(
-        default=False, metadata={"help": "Checkpoint both sides; TRL's own default is True."}
+    template: str = option("short", "Wording of the prompts: compact, short or rules.")
+    batch_size: int = option(4, "Completions in a forward pass.")
+    accumulation: int = option(1, "Forward passes of an optimizer step.")
+    num_generations: int = option(4, "G.")
+    max_completion_length: int = option(32, "Tokens of every completion.")
+    kl_weight: float = option(0.0, "Weight of the divergence; above 0 there is a reference.")
+    loss_type: str = option("grpo", "grpo, bnpo, dr_grpo or dapo.")
+    gradient_checkpointing: bool = option(False, "Checkpoint both sides; TRL's own default is True.")
+    share_prompts: bool | None = option(None, "Ours reads a prompt once for its completions.")
+    lora_r: int = option(0, "Rank of LoRA adapters, on both sides; 0: all weights train.")
+    vllm: str = option(
+        "", "Interpreter of vLLM's environment; ours samples on its server, whose CPU s are not counted."
     )
-    share_prompts: bool | None = field(default=None, metadata={"help": "Ours reads a prompt once for its completions."})
-    lora_r: int = field(default=0, metadata={"help": "Rank of LoRA adapters, on both sides; 0: all weights train."})
-    vllm: str = field(
-        default="",
-        metadata={
-            "help": "Interpreter of vLLM's environment; ours samples on its server, whose CPU s are not counted."
-        },
-    )
-    seed: int = field(default=0, metadata={"help": "Random seed of puzzles and sampling."})
+    seed: int = option(0, "Random seed of puzzles and sampling.")
 
     def __post_init__(self) -> None:
         if self.vllm and not self.lora_r:

@@ -9,7 +9,7 @@ fine-tuning and for the adapters.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from transformers import AutoConfig, PreTrainedModel
@@ -18,6 +18,7 @@ from dllm_rl import LladaConfig, LladaForMaskedLM, PolicyConfig
 from dllm_rl.policy import action_logprobs, score_states
 from dllm_rl.reward import log_expected_reward_of
 from llm_rl import add_lora
+from llm_rl.core._options import option
 from llm_rl.training import need_model, parse, user_errors
 from llm_rl.training.sharding import units
 from scripts.benchmarks.cluster import CardArguments
@@ -29,12 +30,12 @@ GB, TOKENS, VOCABULARY, MASK = 1e9, 16, 1013, 7
 class BudgetArguments(CardArguments):
     """The model and the recipe."""
 
-    model: str | None = field(default=None, metadata={"help": "Folder with a LLaDA config.json; None: LLaDA-8B."})
-    lora_r: int = field(default=16, metadata={"help": "Rank of the adapters."})
-    prompt_length: int = field(default=260, metadata={"help": "Tokens of a prompt."})
-    max_gen_length: int = field(default=80, metadata={"help": "Tokens of a response."})
-    puzzles: int = field(default=8, metadata={"help": "Q: puzzles of an optimizer step, accumulation included."})
-    cards: int = field(default=8, metadata={"help": "Cards that weights are dealt out to."})
+    model: str | None = option(None, "Folder with a LLaDA config.json; None: LLaDA-8B.")
+    lora_r: int = option(16, "Rank of the adapters.")
+    prompt_length: int = option(260, "Tokens of a prompt.")
+    max_gen_length: int = option(80, "Tokens of a response.")
+    puzzles: int = option(8, "Q: puzzles of an optimizer step, accumulation included.")
+    cards: int = option(8, "Cards that weights are dealt out to.")
 
 
 (args,) = parse(BudgetArguments, description=__doc__)

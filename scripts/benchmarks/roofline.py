@@ -12,7 +12,7 @@ and Python.
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -25,6 +25,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
 from dllm_rl import Decoding, ObjectiveConfig, PuzzleBatch, decode, objective_pass
+from llm_rl.core._options import option
 from llm_rl.training import USER_ERRORS, load_pandas, need_model, need_reports, need_writable, parse, user_errors
 from scripts.benchmarks.work import SHIPPED, Contender, backward, played, race
 from sudoku_dllm.answers import shortest_answer
@@ -39,18 +40,15 @@ CLUES = {4: (6, 8), 6: (12, 16), 9: (30, 36)}
 class Arguments:
     """Arguments of `scripts/benchmarks/roofline.py`."""
 
-    models: list[str] = field(
-        default_factory=lambda: [SHIPPED],
-        metadata={"help": "Folders of models whose tokenizers are of scripts.shared.small_tokenizer."},
-    )
-    puzzles: int = field(default=1000, metadata={"help": "Puzzles of a decode."})
-    training_puzzles: int = field(default=4, metadata={"help": "Puzzles of a roll-out and its update."})
-    num_generations: int = field(default=8, metadata={"help": "Trajectories of each."})
-    tokens_per_step: list[int] = field(default_factory=lambda: [1, 4], metadata={"help": "Positions filled a pass."})
-    rounds: int = field(default=3, metadata={"help": "Timed rounds, after one that is not counted."})
-    threads: int = field(default=1, metadata={"help": "Threads of torch."})
-    seed: int = field(default=0, metadata={"help": "Random seed of puzzles and roll-outs."})
-    output_dir: str = field(default="runs/benchmark_roofline", metadata={"help": "Folder of the table."})
+    models: list[str] = option([SHIPPED], "Folders of models whose tokenizers are of scripts.shared.small_tokenizer.")
+    puzzles: int = option(1000, "Puzzles of a decode.")
+    training_puzzles: int = option(4, "Puzzles of a roll-out and its update.")
+    num_generations: int = option(8, "Trajectories of each.")
+    tokens_per_step: list[int] = option([1, 4], "Positions filled a pass.")
+    rounds: int = option(3, "Timed rounds, after one that is not counted.")
+    threads: int = option(1, "Threads of torch.")
+    seed: int = option(0, "Random seed of puzzles and roll-outs.")
+    output_dir: str = option("runs/benchmark_roofline", "Folder of the table.")
 
 
 def timed(model: nn.Module, work: Callable[[], object]) -> tuple[float, float, int, int]:

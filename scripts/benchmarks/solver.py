@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from llm_rl.core._options import option
 from llm_rl.training import need_file, need_reports, need_writable, parse, user_errors
 from scripts.benchmarks.work import Contender, report
 from sudoku_env import completable, count_solutions, definite_digits, generate, solve, solve_batch, to_string
@@ -38,14 +39,12 @@ class SolverBenchmarkArguments:
         default_factory=lambda: [str(path) for path in sorted(Path("tests/data").glob("*.txt"))],
         metadata={"help": "Files of 9×9 puzzles, one packed puzzle a line."},
     )
-    tdoku: str | None = field(default=None, metadata={"help": "A shared library of tdoku."})
-    boards: int = field(
-        default=5000, metadata={"help": "Boards of a set: the first ones, repeated if there are fewer."}
-    )
-    rounds: int = field(default=11, metadata={"help": "Timed rounds of each measurement."})
-    threads: int = field(default=2, metadata={"help": "Threads to compare with one."})
-    seed: int = field(default=0, metadata={"help": "Random seed of generated puzzles and removed clues."})
-    output_dir: str = field(default="runs/benchmark_solver", metadata={"help": "Folder for CSV files and charts."})
+    tdoku: str | None = option(None, "A shared library of tdoku.")
+    boards: int = option(5000, "Boards of a set: the first ones, repeated if there are fewer.")
+    rounds: int = option(11, "Timed rounds of each measurement.")
+    threads: int = option(2, "Threads to compare with one.")
+    seed: int = option(0, "Random seed of generated puzzles and removed clues.")
+    output_dir: str = option("runs/benchmark_solver", "Folder for CSV files and charts.")
 
 
 (args,) = parse(SolverBenchmarkArguments, description=__doc__)

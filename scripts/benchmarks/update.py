@@ -28,6 +28,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging
 
 from dllm_rl import ObjectiveConfig, PuzzleBatch, Rollout, objective_pass
+from llm_rl.core._options import option
 from llm_rl.training import (
     USER_ERRORS,
     load_pandas,
@@ -59,22 +60,18 @@ TOLERANCE = 1e-10
 class BenchmarkArguments:
     """Arguments of `scripts/benchmarks/update.py`."""
 
-    model: str = field(default=SHIPPED, metadata={"help": "Model that plays, and is timed."})
-    data: str = field(default=str(ROOT / "data" / "sudoku6x6_train.jsonl"), metadata={"help": "Prompts to time on."})
+    model: str = option(SHIPPED, "Model that plays, and is timed.")
+    data: str = option(str(ROOT / "data" / "sudoku6x6_train.jsonl"), "Prompts to time on.")
     cases: list[str] = field(default_factory=lambda: list(CASES), metadata={"help": f"Models to time, of {CASES}."})
-    position_temperatures: list[float] = field(
-        default_factory=lambda: [0.05, 0.4, 1.0], metadata={"help": "T_pos: the lower, the more states are shared."}
-    )
-    tokens_per_step: list[int] = field(
-        default_factory=lambda: [1, 4], metadata={"help": "Positions that a decision fills."}
-    )
-    puzzles: int = field(default=1, metadata={"help": "Q of a timed roll-out."})
-    num_generations: int = field(default=8, metadata={"help": "G of a timed roll-out."})
-    rounds: int = field(default=3, metadata={"help": "Timed rounds, after one that is not counted."})
-    vocabulary: int = field(default=30000, metadata={"help": "Vocabulary of the wide model."})
-    memory: int = field(default=5, metadata={"help": "Points of each memory curve; 0: memory is not measured."})
-    seed: int = field(default=0, metadata={"help": "Random seed of puzzles, models and roll-outs."})
-    output_dir: str = field(default=str(ROOT / "runs" / "benchmark_update"), metadata={"help": "Tables and figure."})
+    position_temperatures: list[float] = option([0.05, 0.4, 1.0], "T_pos: the lower, the more states are shared.")
+    tokens_per_step: list[int] = option([1, 4], "Positions that a decision fills.")
+    puzzles: int = option(1, "Q of a timed roll-out.")
+    num_generations: int = option(8, "G of a timed roll-out.")
+    rounds: int = option(3, "Timed rounds, after one that is not counted.")
+    vocabulary: int = option(30000, "Vocabulary of the wide model.")
+    memory: int = option(5, "Points of each memory curve; 0: memory is not measured.")
+    seed: int = option(0, "Random seed of puzzles, models and roll-outs.")
+    output_dir: str = option(str(ROOT / "runs" / "benchmark_update"), "Tables and figure.")
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.cases) - set(CASES)):

@@ -32,6 +32,7 @@ from transformers import PreTrainedModel, PrinterCallback, Trainer
 
 from llm_rl import GRPOArguments, GRPOTrainer, RAROArguments, RAROTrainer, supervised_trainer
 from llm_rl.core._checks import check_count
+from llm_rl.core._options import option
 from llm_rl.raro import extract_answer
 from llm_rl.raro.prompts import REASONING_TAGS
 from llm_rl.raro.start import LABELS, TIE
@@ -49,29 +50,26 @@ RATES = {"raro": 1e-4, "more": 1e-3, "match": 1e-4, "grpo": 1e-4, "frozen": 1e-4
 class DigitsArguments(TrialArguments):
     """The questions, the reasoning, the model, the start and the rates."""
 
-    expert_answers: int = field(default=256, metadata={"help": "Questions with an expert's answer, for all arms."})
-    test_questions: int = field(default=400, metadata={"help": "Held-out questions."})
-    test_seed: int = field(default=1, metadata={"help": "Random seed of the held-out questions."})
-    reasoning: bool = field(default=True, metadata={"help": "Policy and critic write down sums before they decide."})
-    critic_reasoning: bool = field(default=True, metadata={"help": "The critic does, where there is reasoning."})
-    trials: int = field(default=5, metadata={"help": "Expressions that the policy tries at most."})
-    stops: list[float] = field(
-        default_factory=lambda: [0.15, 0.9],
-        metadata={"help": "Chance that the start answers with an expression, of a wrong one and of a right one."},
+    expert_answers: int = option(256, "Questions with an expert's answer, for all arms.")
+    test_questions: int = option(400, "Held-out questions.")
+    test_seed: int = option(1, "Random seed of the held-out questions.")
+    reasoning: bool = option(True, "Policy and critic write down sums before they decide.")
+    critic_reasoning: bool = option(True, "The critic does, where there is reasoning.")
+    trials: int = option(5, "Expressions that the policy tries at most.")
+    stops: list[float] = option(
+        [0.15, 0.9], "Chance that the start answers with an expression, of a wrong one and of a right one."
     )
-    hidden_size: int = field(default=96, metadata={"help": "Width of the model."})
-    num_hidden_layers: int = field(default=3, metadata={"help": "Depth of the model."})
-    start_steps: int = field(default=2000, metadata={"help": "Supervised steps of the start."})
-    start_examples: int = field(default=20000, metadata={"help": "Answers, and as many critiques, of the start."})
-    batch_size: int = field(default=32, metadata={"help": "Rows in a batch of supervised training."})
-    start_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of the start, which falls to 0."})
+    hidden_size: int = option(96, "Width of the model.")
+    num_hidden_layers: int = option(3, "Depth of the model.")
+    start_steps: int = option(2000, "Supervised steps of the start.")
+    start_examples: int = option(20000, "Answers, and as many critiques, of the start.")
+    batch_size: int = option(32, "Rows in a batch of supervised training.")
+    start_learning_rate: float = option(1e-3, "Rate of the start, which falls to 0.")
     rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
-    completions: int = field(default=128, metadata={"help": "The policy's completions of a step."})
-    num_generations: int = field(default=8, metadata={"help": "Those of one question, which are compared."})
-    critic_warmup: float = field(
-        default=0.7, metadata={"help": "Accuracy on different answers from which on the policy learns as well."}
-    )
-    output_dir: str = field(default="runs/raro_digits", metadata={"help": "Run folder."})
+    completions: int = option(128, "The policy's completions of a step.")
+    num_generations: int = option(8, "Those of one question, which are compared.")
+    critic_warmup: float = option(0.7, "Accuracy on different answers from which on the policy learns as well.")
+    output_dir: str = option("runs/raro_digits", "Run folder.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

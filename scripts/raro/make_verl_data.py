@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from llm_rl import PolicyRows, Prompts
+from llm_rl.core._options import option
 from llm_rl.integrations.verl.rows import both_roles, write_parquet
 from llm_rl.raro.arguments import CriticBatch
 from llm_rl.raro.prompts import read_questions
@@ -19,11 +20,9 @@ class VerlDataArguments:
 
     train: str = field(metadata={"help": "JSON lines to train on."})
     validation: str = field(metadata={"help": "JSON lines to measure on."})
-    output_dir: str = field(default="runs/verl", metadata={"help": "Folder."})
-    critic_batch: CriticBatch = field(
-        default="separate", metadata={"help": "mixed: training rows of the policy alone, for +critic_batch=mixed."}
-    )
-    seed: int = field(default=0, metadata={"help": "Random seed of the order of questions."})
+    output_dir: str = option("runs/verl", "Folder.")
+    critic_batch: CriticBatch = option("separate", "mixed: training rows of the policy alone, for +critic_batch=mixed.")
+    seed: int = option(0, "Random seed of the order of questions.")
 
 
 (args,) = parse(VerlDataArguments, description=__doc__)

@@ -21,6 +21,7 @@ import torch
 from transformers import LlamaForSequenceClassification, PreTrainedModel, Trainer
 
 from llm_rl import GRPOArguments, GRPOTrainer, RewardModel, sample_and_score, supervised_trainer
+from llm_rl.core._options import option
 from llm_rl.core.preference import pairwise_loss
 from llm_rl.training import RunArguments
 from llm_rl.training.budget import Budget
@@ -40,23 +41,23 @@ Pairs = list[tuple[str, str]]  # question with the preferred answer, and with th
 class Arguments(TrialArguments):
     """The questions, the start, the classifier and the rates."""
 
-    questions: int = field(default=1024, metadata={"help": "Questions to train on."})
-    test_questions: int = field(default=400, metadata={"help": "Held-out questions."})
-    test_seed: int = field(default=2, metadata={"help": "Random seed of the held-out questions."})
-    knows: float = field(default=0.5, metadata={"help": "Share of right answers among those that the start learns."})
-    hidden_size: int = field(default=64, metadata={"help": "Width of the model."})
-    num_hidden_layers: int = field(default=2, metadata={"help": "Depth of the model."})
-    start_steps: int = field(default=1000, metadata={"help": "Supervised steps of the start."})
-    start_examples: int = field(default=20000, metadata={"help": "Answers that the start learns."})
-    start_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of start and classifier; it falls to 0."})
-    batch_size: int = field(default=64, metadata={"help": "Answers in a batch of supervised training."})
-    pair_steps: int = field(default=1000, metadata={"help": "Steps of the classifier, of 32 pairs each."})
+    questions: int = option(1024, "Questions to train on.")
+    test_questions: int = option(400, "Held-out questions.")
+    test_seed: int = option(2, "Random seed of the held-out questions.")
+    knows: float = option(0.5, "Share of right answers among those that the start learns.")
+    hidden_size: int = option(64, "Width of the model.")
+    num_hidden_layers: int = option(2, "Depth of the model.")
+    start_steps: int = option(1000, "Supervised steps of the start.")
+    start_examples: int = option(20000, "Answers that the start learns.")
+    start_learning_rate: float = option(1e-3, "Rate of start and classifier; it falls to 0.")
+    batch_size: int = option(64, "Answers in a batch of supervised training.")
+    pair_steps: int = option(1000, "Steps of the classifier, of 32 pairs each.")
     rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
-    completions: int = field(default=128, metadata={"help": "Answers of a GRPO step."})
-    num_generations: int = field(default=8, metadata={"help": "Answers to one question."})
-    beta: float = field(default=0.3, metadata={"help": "Weight of the divergence from the start."})
-    cpu_seconds: float = field(default=20.0, metadata={"help": "What each arm may spend, in CPU seconds."})
-    output_dir: str = field(default="runs/reward_model", metadata={"help": "Run folder."})
+    completions: int = option(128, "Answers of a GRPO step.")
+    num_generations: int = option(8, "Answers to one question.")
+    beta: float = option(0.3, "Weight of the divergence from the start.")
+    cpu_seconds: float = option(20.0, "What each arm may spend, in CPU seconds.")
+    output_dir: str = option("runs/reward_model", "Run folder.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

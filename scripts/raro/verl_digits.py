@@ -10,11 +10,12 @@ early or too late; as critic it adds up both answers. The folder receives `model
 
 import json
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
 from llm_rl import PolicyRows, Prompts
+from llm_rl.core._options import option
 from llm_rl.integrations.verl.rows import both_roles, policy_row, write_parquet
 from llm_rl.raro.prompts import RoleTemplate, extract_answer
 from llm_rl.training import need_writable, parse
@@ -26,10 +27,10 @@ from scripts.shared.signs import expression, puzzles, value
 class VerlDigitsArguments:
     """Arguments of `scripts/raro/verl_digits.py`."""
 
-    output_dir: str = field(default="runs/verl_digits", metadata={"help": "Folder."})
-    read: str = field(default="", metadata={"help": "A run's validation_data_dir, to be read instead."})
-    start_steps: int = field(default=2000, metadata={"help": "Supervised steps of the start."})
-    seed: int = field(default=0, metadata={"help": "Random seed of the start and of the order of rows."})
+    output_dir: str = option("runs/verl_digits", "Folder.")
+    read: str = option("", "A run's validation_data_dir, to be read instead.")
+    start_steps: int = option(2000, "Supervised steps of the start.")
+    seed: int = option(0, "Random seed of the start and of the order of rows.")
 
 
 def write(args: VerlDigitsArguments) -> None:

@@ -19,6 +19,7 @@ from transformers import PreTrainedModel
 
 from dllm_rl import UnmaskBatch, UnmaskTask
 from dllm_rl.models.shipped import model_folder
+from llm_rl.core._options import option
 from scripts.referee.compare import Referee, RefereeArguments, figures, run
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.setting import Setting
@@ -38,13 +39,13 @@ class BoardsArguments(RefereeArguments):
         "judged": 1.5e-4,
     }  # fmt: skip
 
-    model: str = field(default="llada-sudoku6x6-converged", metadata={"help": "A shipped model, or its folder."})
-    size: int = field(default=6, metadata={"help": "Size of the boards; the model must know its tokens."})
-    clues: list[int] = field(default_factory=lambda: [1, 8], metadata={"help": "Fewest and most clues of a board."})
-    boards: int = field(default=4000, metadata={"help": "Boards to train on, others for each seed."})
-    test_boards: int = field(default=400, metadata={"help": "Held-out boards."})
+    model: str = option("llada-sudoku6x6-converged", "A shipped model, or its folder.")
+    size: int = option(6, "Size of the boards; the model must know its tokens.")
+    clues: list[int] = option([1, 8], "Fewest and most clues of a board.")
+    boards: int = option(4000, "Boards to train on, others for each seed.")
+    test_boards: int = option(400, "Held-out boards.")
     rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
-    output_dir: str = field(default="runs/referee_boards", metadata={"help": "Run folder."})
+    output_dir: str = option("runs/referee_boards", "Run folder.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -29,6 +29,7 @@ from dllm_rl import (
     decode,
 )
 from llm_rl.core._checks import check_choice, check_count
+from llm_rl.core._options import option
 from scripts.referee.objectives.cj_grpo import CjGrpo
 from scripts.referee.objectives.copies import Objective
 from scripts.referee.objectives.coupled_grpo import CoupledGrpo
@@ -85,19 +86,17 @@ class RefereeArguments(TrialArguments):
         | dict.fromkeys(BRANCHED, 1.5e-4)
     )
 
-    seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4], metadata={"help": "Random seeds."})
-    cpu_seconds: float = field(default=120.0, metadata={"help": "What each arm may spend, in CPU seconds."})
-    tokens_per_step: int = field(default=4, metadata={"help": "Positions that a pass of the sampler fills."})
-    prompts: int = field(default=4, metadata={"help": "Problems of a roll-out."})
-    num_generations: int = field(default=16, metadata={"help": "Completions of a problem, which are compared."})
-    num_iterations: int = field(default=1, metadata={"help": "Updates on a roll-out, each with copies of its own."})
-    num_mini_batches: int = field(default=9, metadata={"help": "Updates of judged decisions on a roll-out."})
-    reward: Reward = field(default="final", metadata={"help": "final: a right answer; passes: those before an error."})
-    divergence: bool = field(
-        default=False, metadata={"help": "Give objectives that have one their divergence from the start."}
-    )
+    seeds: list[int] = option([0, 1, 2, 3, 4], "Random seeds.")
+    cpu_seconds: float = option(120.0, "What each arm may spend, in CPU seconds.")
+    tokens_per_step: int = option(4, "Positions that a pass of the sampler fills.")
+    prompts: int = option(4, "Problems of a roll-out.")
+    num_generations: int = option(16, "Completions of a problem, which are compared.")
+    num_iterations: int = option(1, "Updates on a roll-out, each with copies of its own.")
+    num_mini_batches: int = option(9, "Updates of judged decisions on a roll-out.")
+    reward: Reward = option("final", "final: a right answer; passes: those before an error.")
+    divergence: bool = option(False, "Give objectives that have one their divergence from the start.")
     rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
-    test_seed: int = field(default=1, metadata={"help": "Random seed of the held-out problems."})
+    test_seed: int = option(1, "Random seed of the held-out problems.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

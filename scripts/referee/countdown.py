@@ -25,6 +25,7 @@ from transformers import PreTrainedModel, set_seed
 
 from dllm_rl import UnmaskBatch, UnmaskTask
 from llm_rl.core._checks import check_choice, check_count
+from llm_rl.core._options import option
 from scripts.referee.compare import Referee, RefereeArguments, Start, figures, run, taught
 from scripts.shared.signs import is_held_out
 from scripts.shared.tiny_llada import tiny_llada
@@ -176,19 +177,17 @@ class CountdownArguments(RefereeArguments):
         "coupled_grpo": 1e-5, "spg": 1e-5, "cj_grpo": 1e-5, "just_grpo": 3e-5, "upo": 1e-4, "judged": 3e-4,
     }  # fmt: skip
 
-    start: Start = field(
-        default="rules", metadata={"help": "rules: taught right expressions; form: without heed to the target."}
-    )
-    start_steps: int = field(default=3000, metadata={"help": "Supervised steps of the start."})
-    start_learning_rate: float = field(default=1e-3, metadata={"help": "Rate of the start, which falls to 0."})
-    width: int = field(default=96, metadata={"help": "Width of the model."})
-    depth: int = field(default=4, metadata={"help": "Layers of the model."})
-    tokens_per_step: int = field(default=2, metadata={"help": "Positions that a pass of the sampler fills."})
-    num_mini_batches: int = field(default=4, metadata={"help": "Updates of judged decisions on a roll-out."})
-    puzzles: int = field(default=4000, metadata={"help": "Puzzles to train on, others for each seed."})
-    test_puzzles: int = field(default=400, metadata={"help": "Held-out puzzles."})
+    start: Start = option("rules", "rules: taught right expressions; form: without heed to the target.")
+    start_steps: int = option(3000, "Supervised steps of the start.")
+    start_learning_rate: float = option(1e-3, "Rate of the start, which falls to 0.")
+    width: int = option(96, "Width of the model.")
+    depth: int = option(4, "Layers of the model.")
+    tokens_per_step: int = option(2, "Positions that a pass of the sampler fills.")
+    num_mini_batches: int = option(4, "Updates of judged decisions on a roll-out.")
+    puzzles: int = option(4000, "Puzzles to train on, others for each seed.")
+    test_puzzles: int = option(400, "Held-out puzzles.")
     rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
-    output_dir: str = field(default="runs/referee_countdown", metadata={"help": "Run folder."})
+    output_dir: str = option("runs/referee_countdown", "Run folder.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

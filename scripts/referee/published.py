@@ -26,6 +26,7 @@ from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel, set_
 
 from dllm_rl import UnmaskBatch
 from llm_rl.core._checks import check_choice
+from llm_rl.core._options import option
 from llm_rl.training import need_file
 from scripts.referee.boards import Boards, BoardsArguments
 from scripts.referee.compare import RefereeArguments, Start, figures, run, taught
@@ -48,14 +49,14 @@ class PublishedArguments(BoardsArguments):
         "trace_rl": 3e-5, "cj_grpo": 3e-5, "just_grpo": 3e-5, "upo": 3e-4, "judged": 1e-4,
     }  # fmt: skip
 
-    tests: list[str] = field(default_factory=list, metadata={"help": "CSV files of 4×4 puzzles and solutions."})
-    size: int = field(default=SIZE, metadata={"help": "Size of the boards, 4."})
-    clues: list[int] = field(default_factory=lambda: [4, 9], metadata={"help": "Fewest and most clues in training."})
-    start: Start = field(default="rules", metadata={"help": "rules: taught solutions; form: taught random digits."})
-    start_steps: int = field(default=400, metadata={"help": "Supervised steps of the start."})
-    start_learning_rate: float = field(default=2e-3, metadata={"help": "Rate of the start, which falls to 0."})
+    tests: list[str] = option([], "CSV files of 4×4 puzzles and solutions.")
+    size: int = option(SIZE, "Size of the boards, 4.")
+    clues: list[int] = option([4, 9], "Fewest and most clues in training.")
+    start: Start = option("rules", "rules: taught solutions; form: taught random digits.")
+    start_steps: int = option(400, "Supervised steps of the start.")
+    start_learning_rate: float = option(2e-3, "Rate of the start, which falls to 0.")
     rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
-    output_dir: str = field(default="runs/referee_published", metadata={"help": "Run folder."})
+    output_dir: str = option("runs/referee_published", "Run folder.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from llm_rl.core._options import option
 from llm_rl.training import parse, user_errors
 from scripts.referee.compare import Referee
 from scripts.referee.published import COMPARED
@@ -138,8 +139,8 @@ class Arguments:
     """The runs."""
 
     runs: list[Path] = field(metadata={"help": "Run folders of comparisons, or results packed from them."})
-    overview: bool = field(default=False, metadata={"help": "One table of all runs: the leads of methods in each."})
-    tried: list[Path] = field(default_factory=list, metadata={"help": "Folders of runs with other rates, to be told."})
+    overview: bool = option(False, "One table of all runs: the leads of methods in each.")
+    tried: list[Path] = option([], "Folders of runs with other rates, to be told.")
 
     def __post_init__(self) -> None:
         if self.overview and self.tried:

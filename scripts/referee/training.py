@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from dllm_rl.decoding import STRATEGIES, Decode, Decoding, Strategy, decode
 from dllm_rl.policy import PolicyConfig, logits_at
 from dllm_rl.task import UnmaskBatch, UnmaskTask
 from llm_rl.core._checks import check_choice, check_count
+from llm_rl.core._options import option
 from llm_rl.core.monitors import record_monitors
 from llm_rl.training import RunArguments
 from llm_rl.training.buffered import BufferedTrainer
@@ -32,21 +33,17 @@ TEMPERATURES = PolicyConfig(position_temperature=0.5, token_temperature=1.0)
 class ObjectiveArguments(RunArguments):
     """What roll-outs take; `per_device_train_batch_size` is the number of problems of one."""
 
-    num_generations: int = field(default=16, metadata={"help": "Completions of a problem, which are compared."})
-    num_iterations: int = field(default=1, metadata={"help": "Updates on a roll-out, each with copies of its own."})
-    tokens_per_step: int = field(default=4, metadata={"help": "Positions that a pass of the sampler fills."})
-    sampler: Sampler = field(default="policy", metadata={"help": "Which positions these are."})
-    max_tokens_per_pass: int = field(
-        default=65536,
-        metadata={
-            "help": "Largest number of tokens in one forward pass; where copies take several, each is passed once more "
-            "without gradient."
-        },
+    num_generations: int = option(16, "Completions of a problem, which are compared.")
+    num_iterations: int = option(1, "Updates on a roll-out, each with copies of its own.")
+    tokens_per_step: int = option(4, "Positions that a pass of the sampler fills.")
+    sampler: Sampler = option("policy", "Which positions these are.")
+    max_tokens_per_pass: int = option(
+        65536,
+        "Largest number of tokens in one forward pass; where copies take several, each is passed once more "
+        "without gradient.",
     )
-    reward: Reward = field(default="final", metadata={"help": "What is rewarded: the answer, or every pass."})
-    divergence: bool = field(
-        default=False, metadata={"help": "Subtract the objective's divergence from the model that training began with."}
-    )
+    reward: Reward = option("final", "What is rewarded: the answer, or every pass.")
+    divergence: bool = option(False, "Subtract the objective's divergence from the model that training began with.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from llm_rl.core._options import option
 from scripts.referee.boards import Boards, BoardsArguments
 from scripts.referee.compare import RefereeArguments, run
 from scripts.shared.of_split import first_of_split
@@ -39,10 +40,10 @@ class UniqueArguments(BoardsArguments):
         "judged": 3e-5,
     }
 
-    clues: list[int] = field(default_factory=lambda: [10, 13], metadata={"help": "Fewest and most clues of a puzzle."})
-    tokens_per_step: int = field(default=6, metadata={"help": "Cells that a pass of the sampler fills."})
+    clues: list[int] = option([10, 13], "Fewest and most clues of a puzzle.")
+    tokens_per_step: int = option(6, "Cells that a pass of the sampler fills.")
     rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
-    output_dir: str = field(default="runs/referee_unique", metadata={"help": "Run folder."})
+    output_dir: str = option("runs/referee_unique", "Run folder.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,7 +12,7 @@ passes that a completion takes with gradient; a divergence or a ratio takes as m
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -20,6 +20,7 @@ from typing import NamedTuple, get_args
 import torch
 from torch import Tensor
 
+from llm_rl.core._options import option
 from llm_rl.training import load_pyplot, need_reports, parse, save_figure, user_errors
 from scripts.referee.objectives.cj_grpo import CjGrpo
 from scripts.referee.objectives.copies import Completions, Copies, Objective
@@ -202,8 +203,8 @@ def plot(by_model: Mapping[str, Mapping[str, Sequence[Judged]]], path: Path) -> 
 class Arguments:
     """How exact, and where the picture goes."""
 
-    draws: int = field(default=800, metadata={"help": "Draws of masks for an expected gradient."})
-    picture: Path | None = field(default=None, metadata={"help": "PNG to write."})
+    draws: int = option(800, "Draws of masks for an expected gradient.")
+    picture: Path | None = option(None, "PNG to write.")
 
     def __post_init__(self) -> None:
         if self.draws < 2:

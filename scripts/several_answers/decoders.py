@@ -7,7 +7,7 @@ data/study/several_answers/tables.md has of them. What is there already is not d
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import log
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from torch import nn
 from dllm_rl.decoding import Decoding, EntropyBound, Threshold, decode
 from dllm_rl.models.shipped import load
 from dllm_rl.sudoku import PuzzleBatch
+from llm_rl.core._options import option
 from llm_rl.training import fail, parse
 from scripts.several_answers.further import FURTHER
 from scripts.several_answers.outcome_tables import studied
@@ -55,18 +56,14 @@ RATES = (0.75, 0.9)
 class Arguments:
     """Arguments of `scripts/several_answers/decoders.py`."""
 
-    run: Path = field(
-        default=Path("runs/several_answers"),
-        metadata={"help": "Folder of the study's run; decoders/ in it, or in the comparison's, is written."},
+    run: Path = option(
+        Path("runs/several_answers"), "Folder of the study's run; decoders/ in it, or in the comparison's, is written."
     )
-    comparison: str = field(
-        default="", metadata={"help": f"One of {', '.join(one.name for one in FURTHER)}; empty is the study's own."}
+    comparison: str = option("", f"One of {', '.join(one.name for one in FURTHER)}; empty is the study's own.")
+    arms: list[str] = option(
+        ["sft", "sft_canonical", "sft_least", "judged", AFTER_LABEL], "Whose models to decode with."
     )
-    arms: list[str] = field(
-        default_factory=lambda: ["sft", "sft_canonical", "sft_least", "judged", AFTER_LABEL],
-        metadata={"help": "Whose models to decode with."},
-    )
-    seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4], metadata={"help": "Seeds of their trainings."})
+    seeds: list[int] = option([0, 1, 2, 3, 4], "Seeds of their trainings.")
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.arms) - set(ARMS)):

@@ -5,9 +5,10 @@ python -m sudoku_dllm.trials.packing runs/several_answers data/study/several_ans
 python -m scripts.several_answers.study --page docs/several_answers.md --tables data/study/several_answers/tables.md
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from llm_rl.core._options import option
 from llm_rl.training import fail, need_reports, parse, write_text_whole
 from scripts.several_answers.decoders import tables as decoder_tables
 from scripts.several_answers.further import FURTHER, command_of, commands_in, sections
@@ -28,15 +29,9 @@ HERE, PICTURE = Path(__file__).parent, "several_answers.png"
 class Arguments:
     """Arguments of `scripts/several_answers/study.py`."""
 
-    study: str = field(
-        default="data/study/several_answers", metadata={"help": "Folder of the results, of a run or packed."}
-    )
-    tables: Path = field(
-        default=Path("data/study/several_answers/tables.md"), metadata={"help": "File of all tables, to be written."}
-    )
-    page: str = field(
-        default="docs/several_answers.md", metadata={"help": "Page to write; its picture goes to images/ beside."}
-    )
+    study: str = option("data/study/several_answers", "Folder of the results, of a run or packed.")
+    tables: Path = option(Path("data/study/several_answers/tables.md"), "File of all tables, to be written.")
+    page: str = option("docs/several_answers.md", "Page to write; its picture goes to images/ beside.")
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from llm_rl.core._options import option
 from llm_rl.training import USER_ERRORS, need_file, parse, user_errors
 from sudoku_env import (
     PreFilled,
@@ -31,12 +32,10 @@ class Arguments:
     """The prompts, and who reads them."""
 
     data: str = field(metadata={"help": "Prompt set: jsonl, csv or parquet with a prompt column."})
-    tokenizer: str = field(default="char", metadata={"help": "char, a folder, a .gguf file or a tokenizer.json."})
-    max_gen_length: int = field(default=128, metadata={"help": "Response tokens."})
-    mask_token_id: int | None = field(default=None, metadata={"help": "Mask token of a tokenizer that names none."})
-    layout: str | None = field(
-        default=None, metadata={"help": "Answer layout; default: the first that suits the tokenizer."}
-    )
+    tokenizer: str = option("char", "char, a folder, a .gguf file or a tokenizer.json.")
+    max_gen_length: int = option(128, "Response tokens.")
+    mask_token_id: int | None = option(None, "Mask token of a tokenizer that names none.")
+    layout: str | None = option(None, "Answer layout; default: the first that suits the tokenizer.")
 
 
 def load_tokenizer(name: str) -> Any:

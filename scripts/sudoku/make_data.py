@@ -17,10 +17,11 @@ problem has the arithmetic of another.
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from llm_rl.core._options import option
 from llm_rl.training import need_writable, parse, user_errors
 from scripts.shared.word_problems import word_problem_sets
 from sudoku_env import Puzzles, build_prompt, chat_rows
@@ -38,36 +39,28 @@ WORDING = {"prompts": "compact", "chat": "short"}
 class DataArguments:
     """Arguments of `make_data.py`."""
 
-    kind: Literal["puzzles", "package", "prompts", "chat", "questions", "word_problems"] = field(
-        default="puzzles", metadata={"help": "What to write."}
+    kind: Literal["puzzles", "package", "prompts", "chat", "questions", "word_problems"] = option(
+        "puzzles", "What to write."
     )
-    audit: bool = field(default=False, metadata={"help": "Check the puzzle sets that are there, write nothing."})
-    output_dir: str | None = field(default=None, metadata={"help": f"Folder; by default by kind: {FOLDERS}."})
-    seed: int = field(default=2026, metadata={"help": "Random seed of the generator."})
-    threads: int = field(default=1, metadata={"help": "Threads of the generator, not for the package."})
-    size: int = field(default=6, metadata={"help": "Prompts and chats: board size."})
-    clues_low: int = field(default=14, metadata={"help": "Prompts and chats: fewest clues of a puzzle."})
-    clues_high: int = field(default=18, metadata={"help": "Prompts and chats: most clues of a puzzle."})
-    tier: str | None = field(
-        default=None,
-        metadata={
-            "help": "Prompts and chats: puzzles of this tier, e.g. wings, instead of those that singles solve; with as "
-            "few clues as its rules allow, so that the two options above are not used."
-        },
+    audit: bool = option(False, "Check the puzzle sets that are there, write nothing.")
+    output_dir: str | None = option(None, f"Folder; by default by kind: {FOLDERS}.")
+    seed: int = option(2026, "Random seed of the generator.")
+    threads: int = option(1, "Threads of the generator, not for the package.")
+    size: int = option(6, "Prompts and chats: board size.")
+    clues_low: int = option(14, "Prompts and chats: fewest clues of a puzzle.")
+    clues_high: int = option(18, "Prompts and chats: most clues of a puzzle.")
+    tier: str | None = option(
+        None,
+        "Prompts and chats: puzzles of this tier, e.g. wings, instead of those that singles solve; with as "
+        "few clues as its rules allow, so that the two options above are not used.",
     )
-    template: str | None = field(
-        default=None,
-        metadata={
-            "help": f"Prompts and chats: wording, see sudoku_env.prompts.text.TEMPLATES; by default by kind: {WORDING}."
-        },
+    template: str | None = option(
+        None, f"Prompts and chats: wording, see sudoku_env.prompts.text.TEMPLATES; by default by kind: {WORDING}."
     )
-    form: Form = field(
-        default="brief",
-        metadata={"help": "Questions: full, steps with reasons; brief, conclusions; response, the grid alone."},
-    )
-    train: int = field(default=3000, metadata={"help": "Prompts to train on."})
-    validation: int = field(default=1000, metadata={"help": "Prompts for choosing hyperparameters."})
-    test: int = field(default=2000, metadata={"help": "Held-out prompts."})
+    form: Form = option("brief", "Questions: full, steps with reasons; brief, conclusions; response, the grid alone.")
+    train: int = option(3000, "Prompts to train on.")
+    validation: int = option(1000, "Prompts for choosing hyperparameters.")
+    test: int = option(2000, "Held-out prompts.")
 
 
 (args,) = parse(DataArguments, description=__doc__)

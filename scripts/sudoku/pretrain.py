@@ -10,7 +10,7 @@ stages. Runs on an accelerator if there is one.
 
 import json
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,6 +41,7 @@ from dllm_rl import (
 )
 from llm_rl import MetricsWriter
 from llm_rl.core._checks import check_choice
+from llm_rl.core._options import option
 from llm_rl.training import (
     USER_ERRORS,
     CheckpointError,
@@ -69,81 +70,56 @@ SIZES = ("d_model", "n_layers", "n_heads", "mlp_hidden_size", "rope_theta", "voc
 class PretrainArguments:
     """Arguments of `scripts/sudoku/pretrain.py`."""
 
-    output_dir: str = field(default="runs/pretrain", metadata={"help": "Folder to write to."})
-    name: str | None = field(default=None, metadata={"help": "Name of the model, in its card."})
-    start: str | None = field(
-        default=None, metadata={"help": "Folder of a model of the recipe's sizes to begin with; None: random weights."}
+    output_dir: str = option("runs/pretrain", "Folder to write to.")
+    name: str | None = option(None, "Name of the model, in its card.")
+    start: str | None = option(None, "Folder of a model of the recipe's sizes to begin with; None: random weights.")
+    size: int = option(6, "Board size.")
+    clues_low: int = option(28, "Fewest clues of a training puzzle.")
+    clues_high: int = option(34, "Most clues of a training puzzle.")
+    rule: str | None = option("singles", "Rules (or a group) that solve every puzzle; null in YAML: any difficulty.")
+    singles: float = option(1.0, "Without an end: the share that is kept of the puzzles which singles solve.")
+    puzzles: int = option(
+        100_000,
+        "Training puzzles, before those of held-out grids are left out; 0: new ones without an end, with "
+        "images under the symmetries of Sudoku.",
     )
-    size: int = field(default=6, metadata={"help": "Board size."})
-    clues_low: int = field(default=28, metadata={"help": "Fewest clues of a training puzzle."})
-    clues_high: int = field(default=34, metadata={"help": "Most clues of a training puzzle."})
-    rule: str | None = field(
-        default="singles",
-        metadata={"help": "Rules (or a group) that solve every puzzle; null in YAML: any difficulty."},
+    answer_layout: str | None = option(
+        None, "Answer layout, e.g. bare, without a prompt; by default the first that fits."
     )
-    singles: float = field(
-        default=1.0, metadata={"help": "Without an end: the share that is kept of the puzzles which singles solve."}
+    chunk: int = option(3, "Cells of a packed puzzle in one token of the prompt.")
+    hard_low: int = option(14, "Fewest clues of the puzzles to transfer to (evaluation only).")
+    hard_high: int = option(18, "Most clues of the puzzles to transfer to (evaluation only).")
+    eval_puzzles: int = option(300, "Validation puzzles of each kind.")
+    tail: int = option(3, "Response positions after the map.")
+    d_model: int = option(64, "Width.")
+    n_layers: int = option(4, "Blocks.")
+    n_loops: int | None = option(None, "How often a pass goes through the blocks; by default as in the start, or once.")
+    n_heads: int = option(2, "Attention heads.")
+    mlp_hidden_size: int = option(128, "Width of the MLP.")
+    rope_theta: float = option(100.0, "Base of the rotary frequencies; sequences are short.")
+    hold_steps: int = option(4500, "Updates at the full rate at most, warm-up included.")
+    patience: int = option(
+        0, "Anneal after so many points of the curve without a gain in margin decoding; 0: never early."
     )
-    puzzles: int = field(
-        default=100_000,
-        metadata={
-            "help": "Training puzzles, before those of held-out grids are left out; 0: new ones without an end, with "
-            "images under the symmetries of Sudoku."
-        },
+    min_gain: float = option(0.0, "Smallest gain in solve rate that counts for patience.")
+    anneal_steps: int = option(2500, "Updates while the rate falls to zero.")
+    warmup_steps: int = option(100, "Updates while the rate rises.")
+    learning_rate: float = option(2e-3, "The full rate.")
+    batch_size: int = option(128, "Puzzles an update.")
+    masks: MaskKind = option("random", "Which cells are masked (scripts.sudoku.masks).")
+    eval_steps: int = option(500, "Updates between two points of the curve.")
+    curve_strategies: list[str] = option(
+        ["margin", "probability", "definite_first"],
+        f"Strategies of the curve on the puzzles to transfer to, some of {', '.join(STRATEGIES)}.",
     )
-    answer_layout: str | None = field(
-        default=None, metadata={"help": "Answer layout, e.g. bare, without a prompt; by default the first that fits."}
-    )
-    chunk: int = field(default=3, metadata={"help": "Cells of a packed puzzle in one token of the prompt."})
-    hard_low: int = field(
-        default=14, metadata={"help": "Fewest clues of the puzzles to transfer to (evaluation only)."}
-    )
-    hard_high: int = field(default=18, metadata={"help": "Most clues of the puzzles to transfer to (evaluation only)."})
-    eval_puzzles: int = field(default=300, metadata={"help": "Validation puzzles of each kind."})
-    tail: int = field(default=3, metadata={"help": "Response positions after the map."})
-    d_model: int = field(default=64, metadata={"help": "Width."})
-    n_layers: int = field(default=4, metadata={"help": "Blocks."})
-    n_loops: int | None = field(
-        default=None,
-        metadata={"help": "How often a pass goes through the blocks; by default as in the start, or once."},
-    )
-    n_heads: int = field(default=2, metadata={"help": "Attention heads."})
-    mlp_hidden_size: int = field(default=128, metadata={"help": "Width of the MLP."})
-    rope_theta: float = field(default=100.0, metadata={"help": "Base of the rotary frequencies; sequences are short."})
-    hold_steps: int = field(default=4500, metadata={"help": "Updates at the full rate at most, warm-up included."})
-    patience: int = field(
-        default=0,
-        metadata={
-            "help": "Anneal after so many points of the curve without a gain in margin decoding; 0: never early."
-        },
-    )
-    min_gain: float = field(default=0.0, metadata={"help": "Smallest gain in solve rate that counts for patience."})
-    anneal_steps: int = field(default=2500, metadata={"help": "Updates while the rate falls to zero."})
-    warmup_steps: int = field(default=100, metadata={"help": "Updates while the rate rises."})
-    learning_rate: float = field(default=2e-3, metadata={"help": "The full rate."})
-    batch_size: int = field(default=128, metadata={"help": "Puzzles an update."})
-    masks: MaskKind = field(default="random", metadata={"help": "Which cells are masked (scripts.sudoku.masks)."})
-    eval_steps: int = field(default=500, metadata={"help": "Updates between two points of the curve."})
-    curve_strategies: list[str] = field(
-        default_factory=lambda: ["margin", "probability", "definite_first"],
-        metadata={"help": f"Strategies of the curve on the puzzles to transfer to, some of {', '.join(STRATEGIES)}."},
-    )
-    save_steps: int | None = field(
-        default=None, metadata={"help": "Updates between two checkpoints; by default as between points of the curve."}
-    )
-    bf16: bool = field(default=False, metadata={"help": "Compute the body in bfloat16; weights and head stay fp32."})
-    save_dtype: Literal["float32", "bfloat16"] = field(
-        default="float32", metadata={"help": "Type of the saved weights."}
-    )
-    checkpoints: int = field(default=1, metadata={"help": "Checkpoints to keep."})
-    resume_from_checkpoint: str | None = field(default=None, metadata={"help": "A checkpoint's folder, or last."})
-    overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Start anew in a folder that holds a run, which is deleted."}
-    )
-    resume_with_changes: bool = field(
-        default=False, metadata={"help": "Resume although arguments or data differ from the checkpoint's."}
-    )
-    seed: int = field(default=0, metadata={"help": "Random seed of puzzles, initialization and masks."})
+    save_steps: int | None = option(None, "Updates between two checkpoints; by default as between points of the curve.")
+    bf16: bool = option(False, "Compute the body in bfloat16; weights and head stay fp32.")
+    save_dtype: Literal["float32", "bfloat16"] = option("float32", "Type of the saved weights.")
+    checkpoints: int = option(1, "Checkpoints to keep.")
+    resume_from_checkpoint: str | None = option(None, "A checkpoint's folder, or last.")
+    overwrite_output_dir: bool = option(False, "Start anew in a folder that holds a run, which is deleted.")
+    resume_with_changes: bool = option(False, "Resume although arguments or data differ from the checkpoint's.")
+    seed: int = option(0, "Random seed of puzzles, initialization and masks.")
 
 
 class CurveCallback(TrainerCallback, ExportableState):

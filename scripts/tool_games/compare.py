@@ -10,7 +10,7 @@ held-out grids, sampled with the same random numbers and greedily.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from transformers import PreTrainedModel, PrinterCallback, Trainer
 
 from llm_rl import GRPOArguments, GRPOTrainer, supervised_trainer
+from llm_rl.core._options import option
 from llm_rl.tools.collect import CollectOptions, collect
 from llm_rl.training import RunArguments
 from llm_rl.training.budget import Budget
@@ -39,25 +40,25 @@ METRICS = {
 class CompareArguments(TrialArguments):
     """The puzzles, the model, the start and the rates."""
 
-    clues_low: int = field(default=13, metadata={"help": "Least number of givens."})
-    clues_high: int = field(default=14, metadata={"help": "Greatest number of givens."})
-    hint_share: float = field(default=0.2, metadata={"help": "Digits of the ladder's games that a hint stands before."})
-    hint_cost: float = field(default=0.25, metadata={"help": "What a hint of grade 1 costs, in blanks."})
-    train_puzzles: int = field(default=8000, metadata={"help": "Games to learn from, and puzzles to play."})
-    test_puzzles: int = field(default=250, metadata={"help": "Held-out puzzles."})
-    hidden_size: int = field(default=128, metadata={"help": "Width of the model."})
-    num_hidden_layers: int = field(default=5, metadata={"help": "Depth of the model."})
-    start_steps: int = field(default=300, metadata={"help": "Supervised steps of the start."})
-    start_learning_rate: float = field(default=2e-3, metadata={"help": "Rate of the start, which falls to 0."})
-    batch_size: int = field(default=32, metadata={"help": "Games in a batch of supervised training."})
-    learning_rate: float = field(default=1e-4, metadata={"help": "Rate of GRPO; it rises and falls again."})
-    control_learning_rate: float = field(default=1e-3, metadata={"help": "The same of more supervised training."})
-    own_puzzles: int = field(default=160, metadata={"help": "Puzzles about which own games are collected, four each."})
-    min_reward: float = field(default=1.0, metadata={"help": "What a collected game must pay to be kept."})
-    own_learning_rate: float = field(default=3e-4, metadata={"help": "Rate of training on own games."})
-    completions: int = field(default=64, metadata={"help": "Games of a GRPO step."})
-    num_generations: int = field(default=8, metadata={"help": "Games of one puzzle, which are compared."})
-    output_dir: str = field(default="runs/tool_games", metadata={"help": "Run folder."})
+    clues_low: int = option(13, "Least number of givens.")
+    clues_high: int = option(14, "Greatest number of givens.")
+    hint_share: float = option(0.2, "Digits of the ladder's games that a hint stands before.")
+    hint_cost: float = option(0.25, "What a hint of grade 1 costs, in blanks.")
+    train_puzzles: int = option(8000, "Games to learn from, and puzzles to play.")
+    test_puzzles: int = option(250, "Held-out puzzles.")
+    hidden_size: int = option(128, "Width of the model.")
+    num_hidden_layers: int = option(5, "Depth of the model.")
+    start_steps: int = option(300, "Supervised steps of the start.")
+    start_learning_rate: float = option(2e-3, "Rate of the start, which falls to 0.")
+    batch_size: int = option(32, "Games in a batch of supervised training.")
+    learning_rate: float = option(1e-4, "Rate of GRPO; it rises and falls again.")
+    control_learning_rate: float = option(1e-3, "The same of more supervised training.")
+    own_puzzles: int = option(160, "Puzzles about which own games are collected, four each.")
+    min_reward: float = option(1.0, "What a collected game must pay to be kept.")
+    own_learning_rate: float = option(3e-4, "Rate of training on own games.")
+    completions: int = option(64, "Games of a GRPO step.")
+    num_generations: int = option(8, "Games of one puzzle, which are compared.")
+    output_dir: str = option("runs/tool_games", "Run folder.")
 
 
 class ToolGames(LlamaTrial):

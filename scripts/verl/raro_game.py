@@ -7,13 +7,14 @@ expert's answers for some steps, with labels drawn at random. The folder receive
     python -m scripts.verl.raro_game [--output_dir runs/verl_game]
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
 
 from llm_rl import PolicyRows, Prompts, start_rows
+from llm_rl.core._options import option
 from llm_rl.integrations.verl.rows import both_roles, write_parquet
 from llm_rl.raro.arguments import CriticBatch
 from llm_rl.raro.start import LABELS
@@ -27,11 +28,11 @@ NUMBERS = 32
 class VerlGameArguments:
     """Arguments of `scripts/verl/raro_game.py`."""
 
-    output_dir: str = field(default="runs/verl_game", metadata={"help": "Folder."})
-    start_steps: int = field(default=150, metadata={"help": "Supervised steps of the model."})
-    copies: int = field(default=4, metadata={"help": "How often each question stands in the training rows."})
-    critic_batch: CriticBatch = field(default="separate", metadata={"help": "mixed: rows for +critic_batch=mixed."})
-    seed: int = field(default=0, metadata={"help": "Random seed of model, rows and their order."})
+    output_dir: str = option("runs/verl_game", "Folder.")
+    start_steps: int = option(150, "Supervised steps of the model.")
+    copies: int = option(4, "How often each question stands in the training rows.")
+    critic_batch: CriticBatch = option("separate", "mixed: rows for +critic_batch=mixed.")
+    seed: int = option(0, "Random seed of model, rows and their order.")
 
 
 def words() -> PreTrainedTokenizerFast:

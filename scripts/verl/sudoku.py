@@ -7,12 +7,13 @@ games as `train_games.parquet` and `validation_games.parquet`.
     python -m scripts.verl.sudoku [--output_dir runs/verl_sudoku]
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from llm_rl.core._options import option
 from llm_rl.integrations.verl.rows import write_parquet
 from llm_rl.training import need_writable, parse
 from scripts.verl.model import chat_words, write_model
@@ -29,12 +30,12 @@ WORDS = [*map(str, range(1, SIZE + 1)), ".", "place"]
 class VerlSudokuArguments:
     """Arguments of `scripts/verl/sudoku.py`."""
 
-    output_dir: str = field(default="runs/verl_sudoku", metadata={"help": "Folder."})
-    boards: int = field(default=256, metadata={"help": "Training boards."})
-    clues: int = field(default=12, metadata={"help": "Givens of a board."})
-    max_turns: int = field(default=4, metadata={"help": "Turns of a game."})
-    start_steps: int = field(default=800, metadata={"help": "Supervised steps of the model."})
-    seed: int = field(default=0, metadata={"help": "Random seed of model and boards."})
+    output_dir: str = option("runs/verl_sudoku", "Folder.")
+    boards: int = option(256, "Training boards.")
+    clues: int = option(12, "Givens of a board.")
+    max_turns: int = option(4, "Turns of a game.")
+    start_steps: int = option(800, "Supervised steps of the model.")
+    seed: int = option(0, "Random seed of model and boards.")
 
 
 def expert(row: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:

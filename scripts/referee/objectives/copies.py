@@ -12,13 +12,14 @@ Tensors have B rows (P prompts of G completions each, one prompt's after another
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from llm_rl.core import ClipConfig, KLEstimator, Reduction, aggregate, approx_kl, clipped_surrogate
+from llm_rl.core._options import option
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +137,7 @@ class Objective(Protocol):
 class Surrogate(ClipConfig):
     """The clipped surrogate with a divergence from a reference, which most of the objectives share."""
 
-    kl_weight: float = field(default=0.04, metadata={"help": "Weight of the divergence from the reference."})
+    kl_weight: float = option(0.04, "Weight of the divergence from the reference.")
     estimator: ClassVar[KLEstimator] = "k3"
 
     def values(
@@ -170,7 +171,7 @@ class Surrogate(ClipConfig):
 class TokenSurrogate(Surrogate):
     """The surrogate of an estimate for each token, for a mean over tokens."""
 
-    reduction: Reduction = field(default="seq_mean_token_mean", metadata={"help": "Normalizer of the sum over tokens."})
+    reduction: Reduction = option("seq_mean_token_mean", "Normalizer of the sum over tokens.")
 
     def loss(
         self, logprobs: Tensor, copies: Copies, advantages: Tensor, old: Tensor | None = None, ref: Tensor | None = None

@@ -12,13 +12,14 @@ Published code: github.com/apple/ml-diffucoder, `coupled_grpo.py`, with one t fo
 tokens of the batch. With one update a roll-out and β > 0 it stops at a name that is not defined.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from llm_rl.core import group_relative_advantage
+from llm_rl.core._options import option
 from scripts.referee.objectives.copies import Completions, Copies, TokenSurrogate
 
 
@@ -45,8 +46,8 @@ class CoupledGrpo(TokenSurrogate):
 
     paper: ClassVar[str] = "2506.20639"
     drawn: ClassVar[bool] = True
-    rates: tuple[float, float] = field(default=(0.2, 0.8), metadata={"help": "Range of t."})
-    normalized: bool = field(default=False, metadata={"help": "Whether the weights add up to 1 in the mean."})
+    rates: tuple[float, float] = option((0.2, 0.8), "Range of t.")
+    normalized: bool = option(False, "Whether the weights add up to 1 in the mean.")
 
     def advantages(self, rewards: Tensor) -> Tensor:
         """Differences from the mean of the others; see `Objective.advantages`."""

@@ -8,13 +8,14 @@ one over all tokens of the batch. It gives the model no attention mask, so that 
 prompt. With one update a roll-out and β > 0 it stops at a name that is not defined.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from llm_rl.core import group_relative_advantage
+from llm_rl.core._options import option
 from scripts.referee.objectives.copies import Completions, Copies, TokenSurrogate, whole_copy
 
 
@@ -24,7 +25,7 @@ class DiffuGrpo(TokenSurrogate):
 
     paper: ClassVar[str] = "2504.12216"
     drawn: ClassVar[bool] = True
-    prompt_rate: float = field(default=0.15, metadata={"help": "Share of the prompt that is masked."})
+    prompt_rate: float = option(0.15, "Share of the prompt that is masked.")
 
     def advantages(self, rewards: Tensor) -> Tensor:
         """Differences from the mean of the group; see `Objective.advantages`."""

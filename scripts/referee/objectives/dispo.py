@@ -12,7 +12,7 @@ state of a roll-out is branched, each update draws from the logits of its own pa
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -25,6 +25,7 @@ from dllm_rl.policy import token_logprobs_at
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
 from llm_rl.core import group_relative_advantage
+from llm_rl.core._options import option
 
 Reach = Literal["all", "pass"]
 
@@ -33,7 +34,7 @@ Reach = Literal["all", "pass"]
 class DispoConfig(ObjectiveConfig):
     """The objective in place of its terms."""
 
-    reach: Reach = field(default="all", metadata={"help": "What a branch fills: all that is masked, or a pass of it."})
+    reach: Reach = option("all", "What a branch fills: all that is masked, or a pass of it.")
 
     def terms(self, noise: StateNoise) -> list[Term]:
         """The one term."""

@@ -13,13 +13,14 @@ Published code: github.com/ML-GSAI/ESPO, `espo_trainer.py`. It rounds halves to 
 behind the end too (`counted = completed`).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from llm_rl.core import approx_kl, clipped_surrogate, group_relative_advantage
+from llm_rl.core._options import option
 from scripts.referee.objectives.copies import Completions, Copies, Surrogate
 
 
@@ -45,10 +46,10 @@ class Espo(Surrogate):
 
     paper: ClassVar[str] = "2512.03759"
     drawn: ClassVar[bool] = True
-    kl_weight: float = field(default=0.01, metadata={"help": "Weight of the divergence from the reference."})
-    num_draws: int = field(default=2, metadata={"help": "Pairs of copies."})
-    together: int | None = field(default=None, metadata={"help": "Rows over which sizes are spread; None: all."})
-    to_even: bool = field(default=False, metadata={"help": "Whether sizes are rounded to even."})
+    kl_weight: float = option(0.01, "Weight of the divergence from the reference.")
+    num_draws: int = option(2, "Pairs of copies.")
+    together: int | None = option(None, "Rows over which sizes are spread; None: all.")
+    to_even: bool = option(False, "Whether sizes are rounded to even.")
 
     def advantages(self, rewards: Tensor) -> Tensor:
         """Differences from the mean of the others; see `Objective.advantages`."""

@@ -10,13 +10,14 @@ Published code: github.com/LeapLabTHU/JustGRPO, `grpo.py`. R is p over its own v
 (`over_valid=True`), and all T tokens count, those behind the end too (`counted = completed`).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from llm_rl.core import group_relative_advantage, masked_sum
+from llm_rl.core._options import option
 from scripts.referee.objectives.copies import Completions, Copies, Surrogate, trajectory_copies
 
 
@@ -26,7 +27,7 @@ class JustGrpo(Surrogate):
 
     paper: ClassVar[str] = "2601.15165"
     drawn: ClassVar[bool] = False
-    over_valid: bool = field(default=False, metadata={"help": "Whether to divide by the completions with A ≠ 0."})
+    over_valid: bool = option(False, "Whether to divide by the completions with A ≠ 0.")
 
     def advantages(self, rewards: Tensor) -> Tensor:
         """Standardized in the group; see `Objective.advantages`."""

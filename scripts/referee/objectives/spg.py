@@ -16,7 +16,7 @@ of 0.15, those before it. Published code: github.com/facebookresearch/SPG, `spg_
 mask of the block is made and not used (`block_only=True` uses it).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar, Literal
 
@@ -25,6 +25,7 @@ from torch import Tensor
 
 from llm_rl.core import group_relative_advantage, masked_mean
 from llm_rl.core._checks import check_choice
+from llm_rl.core._options import option
 from scripts.referee.objectives.copies import Completions, Copies
 
 Bound = Literal["mixed", "upper", "lower", "none"]
@@ -36,13 +37,13 @@ class Spg:
 
     paper: ClassVar[str] = "2510.09541"
     drawn: ClassVar[bool] = True
-    bound: Bound = field(default="mixed", metadata={"help": "What takes the place of log π for A ≤ 0."})
-    power: float = field(default=1.0, metadata={"help": "β of the upper bound, ≥ 1."})
-    mix: float = field(default=0.5, metadata={"help": "ω."})
-    num_copies: int = field(default=2, metadata={"help": "M."})
-    block_length: int | None = field(default=None, metadata={"help": "Tokens of a block; None: the completion is one."})
-    block_only: bool = field(default=False, metadata={"help": "Whether tokens outside the block are not scored."})
-    prompt_rate: float = field(default=0.15, metadata={"help": "Share of what lies before the block that is masked."})
+    bound: Bound = option("mixed", "What takes the place of log π for A ≤ 0.")
+    power: float = option(1.0, "β of the upper bound, ≥ 1.")
+    mix: float = option(0.5, "ω.")
+    num_copies: int = option(2, "M.")
+    block_length: int | None = option(None, "Tokens of a block; None: the completion is one.")
+    block_only: bool = option(False, "Whether tokens outside the block are not scored.")
+    prompt_rate: float = option(0.15, "Share of what lies before the block that is masked.")
 
     def __post_init__(self) -> None:
         check_choice("bound", self.bound, Bound)

@@ -10,13 +10,14 @@ a long trajectory weighs more, and its k3, summed over the tokens of a state, is
 (`ref=old`). Standard deviations are those of the population, without a floor.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from llm_rl.core import Reduction, aggregate, approx_kl, group_relative_advantage, masked_mean, masked_sum
+from llm_rl.core._options import option
 from scripts.referee.objectives.copies import Completions, Copies, Surrogate, trajectory_copies
 
 
@@ -26,9 +27,9 @@ class TraceRl(Surrogate):
 
     paper: ClassVar[str] = "2509.06949"
     drawn: ClassVar[bool] = False
-    kl_weight: float = field(default=0.01, metadata={"help": "Weight of the divergence from the reference."})
-    shrink: int = field(default=1, metadata={"help": "Passes that are made one."})
-    reduction: Reduction = field(default="seq_mean_token_mean", metadata={"help": "Normalizer of the sum over states."})
+    kl_weight: float = option(0.01, "Weight of the divergence from the reference.")
+    shrink: int = option(1, "Passes that are made one.")
+    reduction: Reduction = option("seq_mean_token_mean", "Normalizer of the sum over states.")
 
     def advantages(self, rewards: Tensor) -> Tensor:
         """Standardized in the group; see `Objective.advantages`."""

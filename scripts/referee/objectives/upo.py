@@ -11,13 +11,14 @@ Published code: github.com/chunsanHong/UPO, `upo_trainer.py`. p_old is kept as a
 from about 100 nats on, some dozens of passes, it is 0 and p / p_old clipped to 2 whatever it is (`kept_as` its type).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from llm_rl.core import clipped_surrogate, group_relative_advantage, masked_sum
+from llm_rl.core._options import option
 from scripts.referee.objectives.copies import Completions, Copies, Surrogate, trajectory_copies
 
 
@@ -27,7 +28,7 @@ class Upo(Surrogate):
 
     paper: ClassVar[str] = "2510.05725"
     drawn: ClassVar[bool] = False
-    kept_as: torch.dtype | None = field(default=None, metadata={"help": "The type in which p_old is kept."})
+    kept_as: torch.dtype | None = option(None, "The type in which p_old is kept.")
 
     def advantages(self, rewards: Tensor) -> Tensor:
         """Standardized in the group; see `Objective.advantages`."""

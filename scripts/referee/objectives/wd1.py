@@ -8,13 +8,14 @@ Published code: github.com/xiaohangt/wd1, `rev_grpo_trainer.py`, with ψ = 1 and
 batch: the paper's where a batch is one group. Its samples are those of the policy, not of its mixture with a reference.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from llm_rl.core import group_relative_advantage
+from llm_rl.core._options import option
 from scripts.referee.objectives.copies import Completions, Copies, whole_copy
 
 
@@ -24,9 +25,9 @@ class Wd1:
 
     paper: ClassVar[str] = "2507.08838"
     drawn: ClassVar[bool] = True
-    prompt_rate: float = field(default=0.15, metadata={"help": "Share of the prompt that is masked."})
-    sharpness: float = field(default=1.0, metadata={"help": "ψ, what advantages are multiplied with."})
-    over_batch: bool = field(default=False, metadata={"help": "Whether weights are those of all groups together."})
+    prompt_rate: float = option(0.15, "Share of the prompt that is masked.")
+    sharpness: float = option(1.0, "ψ, what advantages are multiplied with.")
+    over_batch: bool = option(False, "Whether weights are those of all groups together.")
 
     def advantages(self, rewards: Tensor) -> Tensor:
         """Differences from the mean of the group; see `Objective.advantages`."""
