@@ -79,7 +79,7 @@ def never_set() -> list[str]:
     recipes = [*(ROOT / "configs").rglob("*.yaml"), ROOT / "Makefile", ROOT / "README.md"]
     given = set[str]()
     for path in (*writers, *pages, *recipes):
-        text = re.sub(r"^    \w+: [^\n]*= field\(", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        text = re.sub(r"^    \w+: [^\n]*= (field|option)\(", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         given |= {"".join(found) for found in SET.findall(text)}
     return sorted(options - given)
 
@@ -88,7 +88,8 @@ def _options(path: Path) -> list[str]:
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.Call):
-            if any(word.arg == "metadata" for word in node.value.keywords):
+            of_option = isinstance(node.value.func, ast.Name) and node.value.func.id == "option"
+            if of_option or any(word.arg == "metadata" for word in node.value.keywords):
                 found.append(node.target.id)
     return found
 
