@@ -8,6 +8,7 @@ definite yet, red errors; an outline marks the last move.
 import io
 import os
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from sudoku_env.board import SYMBOLS, Board, cell_name, geometry, size_of
-from sudoku_env.envs.progress import BoardView, Progress
+from sudoku_env.envs.progress import BoardView, view_of, wrong_cells
 from sudoku_env.errors import BoardError
+from sudoku_env.logic import definite_digits
 
 INK, LINE, PAPER, GIVEN, FAINT = "#1f2933", "#c3cad4", "#ffffff", "#e9ecf1", "#7b8794"
 DEFINITE, DEFINITE_DOT, DEDUCED, GUESSED = "#d5f2dc", "#3da35d", "#1c64c8", "#c46a00"
@@ -86,21 +88,24 @@ def trace_views(boards: NDArray[np.integer], solution: NDArray[np.integer] | Non
     Raises:
         BoardError: The shapes do not fit, or a step changes a cell that was filled before.
     """
-    boards = np.asarray(boards)
+    boards = np.asarray(boards).astype(np.int16)
     answer = None if solution is None else np.asarray(solution)
     if boards.ndim != 2 or not len(boards) or (answer is not None and boards.shape[1:] != answer.shape):
         shape = None if answer is None else answer.shape
         raise BoardError(f"expected boards (K + 1, n²) and a solution (n²,) or None, got {boards.shape} and {shape}")
-    progress = Progress(boards[0].astype(np.uint8), None if answer is None else answer.astype(np.uint8))
-    views = [progress.view()]
-    for step in range(1, len(boards)):
-        before, after = boards[step - 1], boards[step]
+    order, definite = np.zeros(boards.shape[1], dtype=np.int64), definite_digits(boards[0]) > 0
+    views = [view_of(boards[0], answer, order, definite, 0)]
+    for step, (before, after) in enumerate(pairwise(boards), start=1):
         filled = np.flatnonzero(after != before)
         if before[filled].any():
             cell = int(filled[before[filled] != 0][0])
             raise BoardError(f"step {step} changes {cell_name(cell, size_of(after.size))}, which was filled before")
-        progress.fill(filled, after[filled])
-        views.append(progress.view())
+        if filled.size:
+            order[filled] = np.where(definite[filled], step, -step)
+            # Once a cell is wrong nothing follows from the board.
+            astray = wrong_cells(after, answer).any()
+            definite = np.zeros_like(definite) if astray else definite_digits(after) > 0
+        views.append(view_of(after, answer, order, definite, step))
     return views
 
 
