@@ -119,7 +119,7 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
             gymnasium.error.ResetNeeded: No episode has begun.
         """
         self._require_episode()
-        return self._state.definite()[0]
+        return self._state.definite[0]
 
     @property
     def solution(self) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,10 +106,10 @@ class BoardState:
             play.play(actions, rewards, *self.moved)
             return rewards
         # The legal moves, and which of them fill a definite cell.
-        rows = np.flatnonzero(self.status[:, play.OVER] == 0)
+        rows = np.flatnonzero(~self.over)
         rows = rows[self.masks[rows, actions[rows]] != 0]
         cells, digits = actions[rows] // self.size, actions[rows] % self.size + 1
-        definite = self.definite()[rows, cells]
+        definite = self.definite[rows, cells]
         # A digit that leaves a solution is right: the solution becomes one that has it.
         if self._answers == "any":
             after = self.boards.copy()
@@ -120,14 +121,33 @@ class BoardState:
         self.orders[rows, cells] = np.where(definite, 1, -1) * np.abs(self.orders[rows, cells])
         return rewards
 
+    @property
+    def over(self) -> NDArray[np.bool_]:
+        """bool `(B,)`, a new array: whether the episode is over."""
+        return self.status[:, play.OVER] != 0
+
+    @property
     def definite(self) -> NDArray[np.bool_]:
-        """bool `(B, n²)`, the blank cells that are definite (S1); none on a board with a wrong digit."""
+        """bool `(B, n²)`, a new array: the blank cells that are definite (S1); none on a board with a wrong digit."""
         return are_definite(self.boards, self._rule) & (self.status[:, play.ERROR] == 0)[:, None]
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """bool `(B, n³)`, a new array: the legal actions."""
+        return self.masks.astype(bool)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The infos of all rows, described in `SudokuEnv`, as new arrays with B rows."""
+        return {
+            "action_mask": self.masks.copy(),
+            "error": self.status[:, play.ERROR] != 0,
+            "illegal": self.status[:, play.ILLEGAL] != 0,
+            "steps": self.status[:, play.STEPS].copy(),
+        }
 
     def view(self, row: int) -> BoardView:
         """What can be shown of a board."""
         steps = int(self.status[row, play.STEPS])
-        return view_of(self.boards[row], self.solutions[row], self.orders[row], self.definite()[row], steps)
+        return view_of(self.boards[row], self.solutions[row], self.orders[row], self.definite[row], steps)
 
 
 @cache

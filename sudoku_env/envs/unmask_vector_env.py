@@ -8,10 +8,9 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from sudoku_env.envs.episodes import Streams
-from sudoku_env.envs.progress import BoardView
 from sudoku_env.envs.response_state import Responses, ResponseState
 from sudoku_env.envs.unmask_rules import UnmaskRules
-from sudoku_env.envs.vector_env import BatchEnv, Columns
+from sudoku_env.envs.vector_env import BatchEnv
 from sudoku_env.parts import parts_of
 from sudoku_env.prompts.tokens import TokenLayout
 
@@ -39,6 +38,7 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
 
     responses: Responses
     rules: UnmaskRules
+    _state: ResponseState
 
     def __init__(
         self,
@@ -66,40 +66,11 @@ class SudokuUnmaskVectorEnv(BatchEnv[np.int64]):
         self._require_episodes()
         return list(self._state.layouts)
 
-    @property
-    def definite(self) -> NDArray[np.bool_]:
-        """bool `(B, n²)`, a new array: the masked cells that are definite (S1); none once a cell is wrong."""
-        self._require_episodes()
-        return self._state.definite.copy()
-
-    @property
-    def solutions(self) -> NDArray[np.int64]:
-        """int64 `(B, n²)`, a new array: the digits 1..n."""
-        self._require_episodes()
-        return self._state.solutions.astype(np.int64)
-
-    def action_masks(self) -> NDArray[np.bool_]:
-        """bool `(B, A)`, a new array: the masks as in `UnmaskEnv.action_masks`."""
-        self._require_episodes()
-        return self._state.action_masks()
-
     def _deal(self, rows: NDArray[np.bool_], choice: int) -> None:
         chosen = np.flatnonzero(rows)
         numbers = np.full(len(chosen), choice) if choice >= 0 else self._streams.draw(self.responses.count, rows)
         for row, number in zip(chosen.tolist(), numbers.tolist(), strict=True):
             self._state.deal(row, self.responses.start(number))
 
-    def _play(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
-        return self._state.play(actions)
-
-    def _over(self) -> NDArray[np.bool_]:
-        return self._state.over.copy()
-
     def _observe(self) -> NDArray[np.int64]:
         return self._state.tokens.copy()
-
-    def _columns(self) -> Columns:
-        return self._state.columns()
-
-    def _view(self, row: int) -> BoardView:
-        return self._state.view(row)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from operator import index
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import gymnasium
 import numpy as np
@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from sudoku_env.envs.board_env import SudokuEnv
 from sudoku_env.envs.board_state import BoardRules, BoardState
 from sudoku_env.envs.episodes import Streams, as_integers, check_render_mode, chosen_index, render_view
-from sudoku_env.envs.progress import BoardView
 from sudoku_env.envs.sampling import sample_legal
 from sudoku_env.envs.sources import PuzzleSource, source_of
 from sudoku_env.errors import SudokuError
-from sudoku_env.kernels.play import ERROR, ILLEGAL, OVER, STEPS
 from sudoku_env.parts import parts_of
 
+if TYPE_CHECKING:
+    from sudoku_env.envs.response_state import ResponseState
+
 Observation = TypeVar("Observation", bound=np.generic)
-Columns = dict[str, NDArray[Any]]
 
 
 class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64], NDArray[Any]], ABC):
@@ -34,6 +34,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64
     they say. Unlike there, `np_random` is one generator. All arrays returned are new.
     """
 
+    _state: "BoardState | ResponseState"
     _streams: Streams
     _given: int
 
@@ -60,18 +61,21 @@ class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64
         self._begun = np.zeros(num_envs, dtype=bool)
 
     @property
-    @abstractmethod
     def definite(self) -> NDArray[np.bool_]:
         """bool `(B, n²)`, a new array: the blank cells that are definite (S1); none once a cell is wrong."""
+        self._require_episodes()
+        return self._state.definite.copy()
 
     @property
-    @abstractmethod
     def solutions(self) -> NDArray[np.int64]:
         """int64 `(B, n²)`, a new array: the digits 1..n."""
+        self._require_episodes()
+        return self._state.solutions.astype(np.int64)
 
-    @abstractmethod
     def action_masks(self) -> NDArray[np.bool_]:
         """bool `(B, A)`, a new array: what `action_masks` of the single environments gives."""
+        self._require_episodes()
+        return self._state.action_masks()
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -92,7 +96,7 @@ class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64
         self._seed(seed, rows)
         self._deal(rows, choice)
         self._begun |= rows
-        return self._observe(), _as_infos(self._columns(), rows)
+        return self._observe(), _as_infos(self._state.columns(), rows)
 
     def step(
         self, actions: NDArray[np.int64]
@@ -109,14 +113,14 @@ class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64
             gymnasium.error.ResetNeeded: An episode has not begun, or is over and the mode is DISABLED.
             gymnasium.error.InvalidAction: An action is outside the action space; nothing was changed.
         """
-        waiting = self._over()
+        waiting = self._state.over.copy()
         if not self._begun.all() or (self._mode is AutoresetMode.DISABLED and waiting.any()):
             row = int(np.argmax(~self._begun | waiting))
             raise gymnasium.error.ResetNeeded(f"episode {row} is over or has not begun; call reset() first")
-        rewards = self._play(self._check_actions(actions, waiting))
+        rewards = self._state.play(self._check_actions(actions, waiting))
         if waiting.any():
             self._deal(waiting, -1)
-        terminated = self._over()
+        terminated = self._state.over.copy()
         infos: dict[str, Any] = {}
         # What has ended is told as its end before the next beginning takes its place.
         if self._mode is AutoresetMode.SAME_STEP and terminated.any():
@@ -125,9 +129,9 @@ class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64
             for row in np.flatnonzero(terminated).tolist():
                 final[row] = observations[row]
             infos = {"final_obs": final, "_final_obs": terminated.copy()}
-            infos |= {"final_info": _as_infos(self._columns(), terminated), "_final_info": terminated.copy()}
+            infos |= {"final_info": _as_infos(self._state.columns(), terminated), "_final_info": terminated.copy()}
             self._deal(terminated, -1)
-        infos |= _as_infos(self._columns(), np.ones(self.num_envs, dtype=bool))
+        infos |= _as_infos(self._state.columns(), np.ones(self.num_envs, dtype=bool))
         return self._observe(), rewards, terminated, np.zeros(self.num_envs, dtype=bool), infos
 
     def render(self) -> tuple[Any, ...] | None:
@@ -139,31 +143,15 @@ class BatchEnv(gymnasium.vector.VectorEnv[NDArray[Observation], NDArray[np.int64
         self._require_episodes()
         if self.render_mode is None:
             return None
-        return tuple(render_view(self._view(row), self.render_mode) for row in range(self.num_envs))
+        return tuple(render_view(self._state.view(row), self.render_mode) for row in range(self.num_envs))
 
     @abstractmethod
     def _deal(self, rows: NDArray[np.bool_], choice: int) -> None:
         """Begin an episode in the rows, with the given puzzle `choice` or a random one if it is −1."""
 
     @abstractmethod
-    def _play(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Act in the rows that are not over, and return the rewards."""
-
-    @abstractmethod
-    def _over(self) -> NDArray[np.bool_]:
-        """bool `(B,)`, a new array."""
-
-    @abstractmethod
     def _observe(self) -> NDArray[Observation]:
         """The observations `(B, ...)`, a new array."""
-
-    @abstractmethod
-    def _columns(self) -> Columns:
-        """The infos of all rows, new arrays `(B, ...)`."""
-
-    @abstractmethod
-    def _view(self, row: int) -> BoardView:
-        """What can be shown of a row."""
 
     def _require_episodes(self) -> None:
         if not self._begun.all():
@@ -234,6 +222,7 @@ class SudokuVectorEnv(BatchEnv[np.uint8]):
     """
 
     rules: BoardRules
+    _state: BoardState
 
     def __init__(
         self,
@@ -254,23 +243,6 @@ class SudokuVectorEnv(BatchEnv[np.uint8]):
         single_observation = spaces.Box(0, size, (size * size,), np.uint8)
         super().__init__(num_envs, single_observation, spaces.Discrete(size**3), render_mode, autoreset_mode)
 
-    @property
-    def definite(self) -> NDArray[np.bool_]:
-        """bool `(B, n²)`, a new array: the blank cells that are definite (S1); none once a digit is wrong."""
-        self._require_episodes()
-        return self._state.definite()
-
-    @property
-    def solutions(self) -> NDArray[np.int64]:
-        """int64 `(B, n²)`, a new array: the digits 1..n."""
-        self._require_episodes()
-        return self._state.solutions.astype(np.int64)
-
-    def action_masks(self) -> NDArray[np.bool_]:
-        """bool `(B, n³)`, a new array: the legal actions."""
-        self._require_episodes()
-        return self._state.masks.astype(bool)
-
     def sample_actions(self) -> NDArray[np.int64]:
         """int64 `(B,)`, a random legal action for each board, 0 where there is none.
 
@@ -282,29 +254,11 @@ class SudokuVectorEnv(BatchEnv[np.uint8]):
     def _deal(self, rows: NDArray[np.bool_], choice: int) -> None:
         self._state.deal(rows, choice)
 
-    def _play(self, actions: NDArray[np.int64]) -> NDArray[np.float64]:
-        return self._state.play(actions)
-
-    def _over(self) -> NDArray[np.bool_]:
-        return self._state.status[:, OVER] != 0
-
     def _observe(self) -> NDArray[np.uint8]:
         return self._state.boards.copy()
 
-    def _columns(self) -> Columns:
-        status = self._state.status
-        return {
-            "action_mask": self._state.masks.copy(),
-            "error": status[:, ERROR] != 0,
-            "illegal": status[:, ILLEGAL] != 0,
-            "steps": status[:, STEPS].copy(),
-        }
 
-    def _view(self, row: int) -> BoardView:
-        return self._state.view(row)
-
-
-def _as_infos(columns: Columns, rows: NDArray[np.bool_]) -> dict[str, Any]:
+def _as_infos(columns: dict[str, NDArray[Any]], rows: NDArray[np.bool_]) -> dict[str, Any]:
     """Infos in Gymnasium's form: zeros (None for objects) in rows that do not report, and a mask for each key."""
     infos: dict[str, Any] = {}
     silent = ~rows

@@ -142,7 +142,36 @@ class FlatActions:
         return spaces.MultiDiscrete([len(self.tokens) + 1] * len(self.positions))
 
 
-class FlatUnmask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class _Flat:
+    """What the wrappers of one environment and of many have in common."""
+
+    _unmask: UnmaskEnv | SudokuUnmaskVectorEnv
+
+    def _begin(
+        self, unmask: UnmaskEnv | SudokuUnmaskVectorEnv, tail_tokens: Sequence[int] | None, observation: str
+    ) -> None:
+        if (count := unmask.rules.tokens_per_step) > 1:
+            raise SudokuError(
+                f"a flat action is one pair, and the environment takes up to {count}; leave out tokens_per_step"
+            )
+        if observation not in OBSERVATIONS:
+            raise SudokuError(f"observation {observation!r} is unknown; choose one of {OBSERVATIONS}")
+        self._unmask, self._compact = unmask, observation == "compact"
+        self.actions = FlatActions.of(unmask.responses, tail_tokens, unmask.rules.take_back)
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """bool `(A,)`, or `(B, A)` of many, a new array: the legal actions, for sb3-contrib's `MaskablePPO`.
+
+        Raises:
+            gymnasium.error.ResetNeeded: An episode has not begun.
+        """
+        return self.actions.masks(self._unmask.action_masks()[..., : -self._unmask.vocabulary]).astype(bool)
+
+    def _observe(self, obs: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.actions.compact(obs[..., -self._unmask.max_gen_length :]) if self._compact else obs
+
+
+class FlatUnmask(_Flat, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """`SudokuUnmask-v0` with a `Discrete` action for each sensible pair of position and token.
 
     `info["action_mask"]`, int8 `(A,)`, and `action_masks()` are 1 for the pairs whose position is still masked, and
@@ -177,21 +206,10 @@ class FlatUnmask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         gymnasium.Wrapper.__init__(self, env)
         if not isinstance(env.unwrapped, UnmaskEnv):
             raise SudokuError(f"FlatUnmask wraps SudokuUnmask-v0, not {env.unwrapped}; Sudoku-v0 is flat as it is")
-        self._unmask: UnmaskEnv = env.unwrapped
-        _check_single(self._unmask.rules.tokens_per_step)
-        self._compact = _is_compact(observation)
-        self.actions = FlatActions.of(self._unmask.responses, tail_tokens, self._unmask.rules.take_back)
+        self._begin(env.unwrapped, tail_tokens, observation)
         self.action_space = spaces.Discrete(len(self.actions))
         if self._compact:
             self.observation_space = self.actions.observation_space()
-
-    def action_masks(self) -> NDArray[np.bool_]:
-        """bool `(A,)`, a new array: the legal actions, for sb3-contrib's `MaskablePPO`.
-
-        Raises:
-            gymnasium.error.ResetNeeded: No episode has begun.
-        """
-        return self.actions.masks(self._unmask.action_masks()[: -self._unmask.vocabulary]).astype(bool)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start with the next prompt."""
@@ -209,14 +227,11 @@ class FlatUnmask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         obs, reward, terminated, truncated, info = self.env.step(self.actions.decode(number))
         return self._observe(obs), reward, terminated, truncated, self._extend(info)
 
-    def _observe(self, obs: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self.actions.compact(obs[-self._unmask.max_gen_length :]) if self._compact else obs
-
     def _extend(self, info: dict[str, Any]) -> dict[str, Any]:
         return info | {"action_mask": self.actions.masks_of(info)}
 
 
-class FlatUnmaskVector(VectorWrapper):
+class FlatUnmaskVector(_Flat, VectorWrapper):
     """`FlatUnmask` for the vector environment: actions int64 `(B,)`, masks `(B, A)`, observations with B rows.
 
     ```python
@@ -238,23 +253,12 @@ class FlatUnmaskVector(VectorWrapper):
                 f"FlatUnmaskVector wraps the vector environment of SudokuUnmask-v0, not {env.unwrapped}; one of single "
                 "environments takes FlatUnmask around each of them"
             )
-        self._unmask: SudokuUnmaskVectorEnv = env.unwrapped
-        _check_single(self._unmask.rules.tokens_per_step)
-        self._compact = _is_compact(observation)
-        self.actions = FlatActions.of(self._unmask.responses, tail_tokens, self._unmask.rules.take_back)
+        self._begin(env.unwrapped, tail_tokens, observation)
         self.single_action_space = spaces.Discrete(len(self.actions))
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         if self._compact:
             self.single_observation_space = self.actions.observation_space()
             self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-
-    def action_masks(self) -> NDArray[np.bool_]:
-        """bool `(B, A)`, a new array: the legal actions.
-
-        Raises:
-            gymnasium.error.ResetNeeded: An episode has not begun.
-        """
-        return self.actions.masks(self._unmask.action_masks()[:, : -self._unmask.vocabulary]).astype(bool)
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -269,9 +273,6 @@ class FlatUnmaskVector(VectorWrapper):
         obs, rewards, terminated, truncated, infos = self.env.step(self.actions.decode(numbers))
         return self._observe(obs), rewards, terminated, truncated, self._extend(infos)
 
-    def _observe(self, obs: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self.actions.compact(obs[..., -self._unmask.max_gen_length :]) if self._compact else obs
-
     def _extend(self, infos: dict[str, Any]) -> dict[str, Any]:
         extended = infos | {"action_mask": self.actions.masks_of(infos), "_action_mask": infos["_masked"].copy()}
         if "final_info" in infos:
@@ -280,19 +281,6 @@ class FlatUnmaskVector(VectorWrapper):
             for row in np.flatnonzero(infos["_final_obs"]):
                 extended["final_obs"][row] = self._observe(infos["final_obs"][row])
         return extended
-
-
-def _check_single(tokens_per_step: int) -> None:
-    if tokens_per_step > 1:
-        raise SudokuError(
-            f"a flat action is one pair, and the environment takes up to {tokens_per_step}; leave out tokens_per_step"
-        )
-
-
-def _is_compact(observation: str) -> bool:
-    if observation not in OBSERVATIONS:
-        raise SudokuError(f"observation {observation!r} is unknown; choose one of {OBSERVATIONS}")
-    return observation == "compact"
 
 
 def _places(layout: TokenLayout) -> tuple[bytes, bytes]:
