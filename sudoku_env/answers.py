@@ -3,7 +3,7 @@
 Where any is right, a digit is wrong if it leaves no solution, and S1 are the cells that are the same in all solutions.
 """
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +22,17 @@ Guard = Literal["completable", "rules"]
 REMEDY = 'pass answers="any" where every solution is right'
 
 
-def check_answers(answers: str) -> Answers:
-    """The right answers, if they are known.
+def check_known(name: str, value: str, choices: Any) -> Any:
+    """The value, if it is one of a `Literal` type's choices; a `SudokuError` if not."""
+    if value not in get_args(choices):
+        raise SudokuError(f"{name}={value!r} is unknown; use one of {get_args(choices)}")
+    return value
 
-    Raises:
-        SudokuError: They are not.
-    """
-    for known in get_args(Answers):
-        if answers == known:
-            return known
-    raise SudokuError(f"answers={answers!r} is unknown; use one of {get_args(Answers)}")
+
+def check_answers(answers: str) -> Answers:
+    """The right answers, if they are known; a `SudokuError` if not."""
+    found: Answers = check_known("answers", answers, Answers)
+    return found
 
 
 def solutions_to_count(answers: Answers) -> int:
@@ -40,12 +41,9 @@ def solutions_to_count(answers: Answers) -> int:
 
 
 def definite_rule(rule: str | None, answers: Answers) -> str:
-    """The rule by which cells count as definite.
+    """The rule by which cells count as definite; None: "singles", or "backbone" where any answer is right.
 
-    Args:
-        rule: One of `logic.RULES` or `logic.RULE_GROUPS`. None of them assumes that there is one solution, so that a
-            definite digit stands in every one. None: "singles", or "backbone" where any answer is right.
-        answers: The right answers.
+    None of `logic.RULES` assumes that there is one solution, so that a definite digit stands in every one.
 
     Raises:
         BoardError: There is no such rule or group.

@@ -20,11 +20,7 @@ from sudoku_env.symmetries import symmetric_images
 
 
 def compile_kernels(report: Callable[[str], object]) -> None:
-    """Compile what is not compiled yet; nothing is announced but by `report`.
-
-    Args:
-        report: Called with the name of each part before it is compiled.
-    """
+    """Compile what is not compiled yet; nothing is announced but by `report`, with the name of each part before it."""
     be_quiet()
     parts = {"solver": _solver, "generator": _generator, "rules": _rules, "environments": _environments}
     for name, part in parts.items():

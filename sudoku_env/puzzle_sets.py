@@ -168,11 +168,7 @@ def write_sets(folder: Path, tiers: dict[int, tuple[Tier, ...]], *, seed: int, t
 
 
 def write_package_sets(folder: Path, *, seed: int) -> None:
-    """Write the sets that travel in the package, which `puzzles.default_puzzles` reads.
-
-    Raises:
-        SudokuError: Too few of the puzzles drawn are distinct.
-    """
+    """Write the sets that travel in the package, which `puzzles.default_puzzles` reads."""
     for size, count in PACKAGE_COUNTS.items():
         drawn = distinct(generate(2 * count, size=size, clues=DEFAULT_CLUES[size], rule="singles", seed=seed))
         if len(drawn) < count:

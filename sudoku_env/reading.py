@@ -62,11 +62,7 @@ class BoardList:
 
     @property
     def stacked(self) -> Board:
-        """The boards, uint8 `(N, n²)`.
-
-        Raises:
-            PuzzleParseError: They are of different sizes.
-        """
+        """The boards, uint8 `(N, n²)`; a `PuzzleParseError` where they are of different sizes."""
         first = self.boards[0].size
         for board, place in zip(self.boards, self.places, strict=True):
             if board.size != first:

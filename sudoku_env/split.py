@@ -36,11 +36,7 @@ def split_of(solution: BoardLike, shares: Sequence[float] = (0.6, 0.2, 0.2), *, 
 
 
 def grid_key(solution: BoardLike, up_to_symmetry: bool = True) -> bytes:
-    """What `split_of` hashes: the canonical grid, or the grid itself.
-
-    Raises:
-        BoardError: `canonical_grid` refuses the grid; a board that is not full is refused either way.
-    """
+    """What `split_of` hashes: the canonical grid, or the grid itself; a board that is not full is refused."""
     if up_to_symmetry:
         return canonical_grid(solution)
     grid = as_board(solution)
@@ -50,11 +46,7 @@ def grid_key(solution: BoardLike, up_to_symmetry: bool = True) -> bytes:
 
 
 def in_split(solutions: Board, name: str, *, up_to_symmetry: bool = True) -> NDArray[np.bool_]:
-    """Which of the solution grids `(N, n²)` belong to a split, bool `(N,)`, as `split_of` deals them.
-
-    Raises:
-        SudokuError: No split has that name.
-    """
+    """Which of the solution grids `(N, n²)` belong to a split, bool `(N,)`, as `split_of` deals them."""
     if name not in SPLITS:
         raise SudokuError(f"split {name!r} is unknown; choose one of {SPLITS}")
     return np.array([split_of(solution, up_to_symmetry=up_to_symmetry) == name for solution in solutions], dtype=bool)

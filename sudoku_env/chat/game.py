@@ -10,7 +10,7 @@ from sudoku_env.answers import Answers
 from sudoku_env.board import Board, cell_name, geometry, size_of
 from sudoku_env.chat.moves import Move
 from sudoku_env.errors import MoveError
-from sudoku_env.explanation import Step, iterate_steps, unit_name
+from sudoku_env.explanation import iterate_steps, unit_name
 from sudoku_env.logic import RULE_GROUPS, definite_cells, rule_index
 from sudoku_env.solver import completable, solve_batch
 
@@ -82,6 +82,10 @@ class Game:
         """Whether the digits on the board leave no solution."""
         return bool(((self.board > 0) & (self.board != self.solution)).any())
 
+    def share_of_blanks(self, cells: NDArray[np.bool_]) -> float:
+        """The share of the puzzle's blanks that are among some cells, bool `(n²,)`."""
+        return float(cells[self.puzzle == 0].mean())
+
     def place(self, row: int, column: int, digit: int) -> str:
         """Write a digit, also over one of the player's own.
 
@@ -135,20 +139,15 @@ class Game:
         if wrong.size:
             cell = int(wrong[0])
             return Hint(f"{self.board[cell]} in {cell_name(cell, self.size)} is wrong; erase it.", WRONG_DIGIT, 1)
-        step = self._next_step()
-        if step is None:
+        # The next step that is news; there is none where solutions differ in every blank.
+        steps = iterate_steps(self.board, "backbone")
+        news = (step for step in steps if step.cell is not None or not self.told.issuperset(step.eliminated))
+        if (step := next(news, None)) is None:
             cell = int(np.flatnonzero(self.board == 0)[0])
             told = f"No digit follows: several solutions are left. In one of them {cell_name(cell, self.size)} is"
             return Hint(f"{told} {self.solution[cell]}.", CHOICE, hint_grade("backbone"))
         self.told.update(step.eliminated)
         return Hint(str(step), step.rule, hint_grade(step.rule))
-
-    def _next_step(self) -> Step | None:
-        """The next step that is news; None where solutions differ in every blank."""
-        for step in iterate_steps(self.board, "backbone"):
-            if step.cell is not None or not self.told.issuperset(step.eliminated):
-                return step
-        return None
 
     def _write(self, cell: int, digit: int, credited: bool) -> None:
         """Change a cell, with a note for `undo`."""
@@ -204,8 +203,7 @@ def closest_solution(puzzle: Board, board: Board) -> Board:
 def play(game: Game, move: Move) -> tuple[str, Hint | None]:
     """Make a move on the board: what is said about it, and the hint if it asked for one; `give_up` changes nothing.
 
-    Raises:
-        MoveError: The board does not allow the move, and stays as it was.
+    A move that the board does not allow is a `MoveError`, and the board stays as it was.
     """
     if move.name == "hint":
         hint = game.hint()
@@ -216,38 +214,16 @@ def play(game: Game, move: Move) -> tuple[str, Hint | None]:
 
 
 def hint_grade(rule: str) -> int:
-    """How hard a rule is: 1 for singles up to 8 for turbot fish, by the groups of `logic.RULE_GROUPS`; 9 for a search.
-
-    Raises:
-        BoardError: There is no such rule.
-    """
+    """How hard a rule is, by the groups of `logic.RULE_GROUPS`: 1 for singles to 8 for turbot fish; 9 for a search."""
     index = rule_index(rule)
     return 1 + sum(index > rule_index(group) for group in RULE_GROUPS)
 
 
-def solved_value(game: Game) -> float:
-    """1.0 for the solved grid, else 0.0."""
-    return float(game.solved)
-
-
-def cells_value(game: Game) -> float:
-    """The share of the puzzle's blanks that hold the right digit."""
-    return float((game.board == game.solution)[game.puzzle == 0].mean())
-
-
-def completable_value(game: Game) -> float:
-    """The share of the puzzle's blanks that are filled, while the digits leave a solution; then 0.0."""
-    return 0.0 if game.dead_end else float((game.board > 0)[game.puzzle == 0].mean())
-
-
-def definite_value(game: Game) -> float:
-    """The share of the puzzle's blanks whose right digit was definite when it was placed."""
-    return float(game.credited[game.puzzle == 0].mean())
-
-
 VALUES: dict[str, Callable[[Game], float]] = {
-    "solved": solved_value,
-    "cells": cells_value,
-    "completable": completable_value,
-    "definite": definite_value,
+    "solved": lambda game: float(game.solved),
+    "cells": lambda game: game.share_of_blanks(game.board == game.solution),
+    "completable": lambda game: 0.0 if game.dead_end else game.share_of_blanks(game.board > 0),
+    "definite": lambda game: game.share_of_blanks(game.credited),
 }
+"""What a game is worth: 1 for the solved grid; the share of the puzzle's blanks that hold the right digit; that of the
+blanks filled, while the digits leave a solution; that of the blanks whose right digit was definite when placed."""

@@ -52,11 +52,6 @@ def question_rows(puzzles: Puzzles, form: Form = "brief") -> list[QuestionRow]:
 
 
 def correct(answer: str, row: Mapping[str, str]) -> bool:
-    """Whether an answer's grid is the solution, as `exact_reward` reads it. No text makes it raise.
-
-    Args:
-        answer: A completion.
-        row: A mapping with "puzzle" and "solution".
-    """
+    """Whether an answer's grid is the solution of a row, as `exact_reward` reads it. No text makes it raise."""
     columns = {name: [row[name]] for name in ("puzzle", "solution")}
     return exact_reward([None], [answer], **columns) == [1.0]

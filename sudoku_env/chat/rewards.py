@@ -17,13 +17,14 @@ from sudoku_env.errors import SudokuError
 from sudoku_env.prompts.scoring import Score, read_answer, score_answer
 
 Completion = str | Sequence[Mapping[str, Any]] | None
+Column = Sequence[str]
 
 _TAG = re.compile("({}|{}|{}|{})".format(*REASONING_TAGS, *RESPONSE_TAGS))
 _CONCLUSION = re.compile(r"\bso row ([0-9]{1,2}), column ([0-9]{1,2}) is ([0-9]{1,2})\b")
 
 
 def format_reward(
-    prompts: Sequence[Any], completions: Sequence[Completion], puzzle: Sequence[str], **columns: object
+    prompts: Sequence[Any], completions: Sequence[Completion], puzzle: Column, **columns: object
 ) -> list[float]:
     """1.0 where an answer is reasoning and a full board, each once and in its tags, with nothing around them.
 
@@ -48,11 +49,7 @@ def format_reward(
 
 
 def cells_reward(
-    prompts: Sequence[Any],
-    completions: Sequence[Completion],
-    puzzle: Sequence[str],
-    solution: Sequence[str],
-    **columns: object,
+    prompts: Sequence[Any], completions: Sequence[Completion], puzzle: Column, solution: Column, **columns: object
 ) -> list[float]:
     """The share of the puzzle's blanks that the response's board fills rightly; 0.0 without a response or a board.
 
@@ -75,33 +72,21 @@ def cells_reward(
 
 
 def exact_reward(
-    prompts: Sequence[Any],
-    completions: Sequence[Completion],
-    puzzle: Sequence[str],
-    solution: Sequence[str],
-    **columns: object,
+    prompts: Sequence[Any], completions: Sequence[Completion], puzzle: Column, solution: Column, **columns: object
 ) -> list[float]:
     """1.0 where the response's board is the solution; the rest as for `cells_reward`."""
     return [score.exact for score in _scores(completions, puzzle, solution)]
 
 
 def givens_reward(
-    prompts: Sequence[Any],
-    completions: Sequence[Completion],
-    puzzle: Sequence[str],
-    solution: Sequence[str],
-    **columns: object,
+    prompts: Sequence[Any], completions: Sequence[Completion], puzzle: Column, solution: Column, **columns: object
 ) -> list[float]:
     """The share of the puzzle's own digits that the response's board keeps; the rest as for `cells_reward`."""
     return [score.givens for score in _scores(completions, puzzle, solution)]
 
 
 def reasoning_reward(
-    prompts: Sequence[Any],
-    completions: Sequence[Completion],
-    puzzle: Sequence[str],
-    solution: Sequence[str],
-    **columns: object,
+    prompts: Sequence[Any], completions: Sequence[Completion], puzzle: Column, solution: Column, **columns: object
 ) -> list[float]:
     """The share of the puzzle's blanks that the reasoning concludes rightly and never wrongly.
 
@@ -130,7 +115,7 @@ def completion_text(completion: Completion) -> str:
     return content or ""
 
 
-def _scores(completions: Sequence[Completion], puzzle: Sequence[str], solution: Sequence[str]) -> list[Score]:
+def _scores(completions: Sequence[Completion], puzzle: Column, solution: Column) -> list[Score]:
     _check_lengths(completions, puzzle=puzzle, solution=solution)
     return [
         score_answer(_section(completion_text(completion), RESPONSE_TAGS), board, right)
@@ -165,7 +150,7 @@ def _reasoning_share(text: str, puzzle: str, solution: str) -> float:
     return sum(concluded.get(divmod(cell, size)) == {int(right[cell])} for cell in blanks) / len(blanks)
 
 
-def _check_lengths(completions: Sequence[Completion], **columns: Sequence[str]) -> None:
+def _check_lengths(completions: Sequence[Completion], **columns: Column) -> None:
     for name, values in columns.items():
         if len(values) != len(completions):
             raise SudokuError(

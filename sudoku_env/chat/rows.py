@@ -107,17 +107,9 @@ def chat_answer(derivation: Derivation, form: Form = "full") -> str:
 
 
 def chat_row(board: Board, rng: np.random.Generator, template: str | None = None, form: Form = "full") -> ChatRow:
-    """A puzzle as a prompt with its expert answer and a faulty one.
+    """A puzzle, uint8 `(n²,)`, as a prompt with its expert answer and a faulty one, whose fault the generator draws.
 
-    Args:
-        board: uint8 `(n²,)`, a puzzle with one solution that `derive` finds, and at least one blank.
-        rng: The generator that draws the fault, as in `derive_with_fault`.
-        template: The wording of the puzzle, as in `chat_prompt`.
-        form: The form of prompt and answer, as in `chat_prompt` and `chat_answer`.
-
-    Raises:
-        BoardError: The board is malformed.
-        SudokuError: The rules do not fill the board, it has no blank, or `chat_prompt` refuses template or form.
+    The arguments and errors are those of `derive_with_fault`, `chat_prompt` and `chat_answer`.
     """
     sound = derive(board)
     return {

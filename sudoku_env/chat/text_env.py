@@ -2,6 +2,7 @@
 
 import string
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, TypedDict
 
 import gymnasium
@@ -253,13 +254,7 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
             gymnasium.error.ResetNeeded: No episode has begun.
         """
         self._playing()
-        log = self._log
-        return {
-            "puzzle": log["puzzle"],
-            "moves": [*log["moves"]],
-            "replies": [*log["replies"]],
-            "rewards": [*log["rewards"]],
-        }
+        return deepcopy(self._log)
 
     def info(self) -> dict[str, Any]:
         """What `reset` and `step` return as their info.

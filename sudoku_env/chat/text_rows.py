@@ -57,12 +57,8 @@ def opening(
 ) -> str:
     """The first turn of a game: the rules of Sudoku, how to play, and the puzzle, which `parse_puzzle` reads.
 
-    Args:
-        puzzle: uint8 `(n²,)`.
-        max_turns: The turns that the player has.
-        tools: Whether the player calls tools; else moves are written.
-        answers: With "any" it says that any solution is right.
-        picture: Whether a picture shows the puzzle in place of the text.
+    Moves are written, or made by calling tools; a picture may show the puzzle, uint8 `(n²,)`, in place of the text.
+    With `answers="any"` it says that any solution is right.
     """
     table = geometry(size_of(puzzle.size))
     return _OPENING.format(
@@ -76,13 +72,7 @@ def opening(
 
 
 def with_picture(text: str, board: Board, puzzle: Board) -> list[dict[str, Any]]:
-    """A message's parts: a picture of a board as its player sees it, and a text.
-
-    Args:
-        text: The text.
-        board: uint8 `(n²,)`.
-        puzzle: uint8 `(n²,)`, whose digits are the givens.
-    """
+    """A message's parts: a picture of a board, uint8 `(n²,)`, with the puzzle's digits as givens, and a text."""
     return [{"type": "image", "image": board_picture(board, puzzle)}, {"type": "text", "text": text}]
 
 
@@ -136,11 +126,7 @@ def text_rows(
 
 
 def row_seed(seed: int, k: int) -> int:
-    """The seed of puzzle k in a data set with a seed, below 2⁵³.
-
-    Raises:
-        SudokuError: One of them is negative.
-    """
+    """The seed of puzzle k in a data set with a seed, below 2⁵³; a `SudokuError` where one of them is negative."""
     if seed < 0 or k < 0:
         raise SudokuError(f"a seed and a position must not be negative, got {seed} and {k}")
     return int(np.random.default_rng([seed, k]).integers(SEEDS))
@@ -149,11 +135,7 @@ def row_seed(seed: int, k: int) -> int:
 def deal(
     size: int, clues: int | tuple[int, int] | None, rule: str | None, seed: int, answers: Answers = "one"
 ) -> tuple[Board, Board]:
-    """The puzzle of a seed and a solution of it, both uint8 `(n²,)`.
-
-    Raises:
-        BoardError: `generate` refuses an argument.
-    """
+    """The puzzle that `generate` makes of a seed, and a solution of it, both uint8 `(n²,)`."""
     if answers == "one" and clues is None and size in DEFAULT_CLUES:
         clues = DEFAULT_CLUES[size]
     drawn = generate(1, size=size, clues=clues, rule=rule, answers=answers, seed=seed)

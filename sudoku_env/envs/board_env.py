@@ -118,8 +118,7 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
         Raises:
             gymnasium.error.ResetNeeded: No episode has begun.
         """
-        self._require_episode()
-        return self._state.definite[0]
+        return self._playing().definite[0]
 
     @property
     def solution(self) -> NDArray[np.int64]:
@@ -128,8 +127,7 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
         Raises:
             gymnasium.error.ResetNeeded: No episode has begun.
         """
-        self._require_episode()
-        return self._state.solutions[0].astype(np.int64)
+        return self._playing().solutions[0].astype(np.int64)
 
     def action_masks(self) -> NDArray[np.bool_]:
         """bool `(n³,)`, a new array: the legal actions, in the form that sb3-contrib's `MaskablePPO` asks for.
@@ -137,8 +135,7 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
         Raises:
             gymnasium.error.ResetNeeded: No episode has begun.
         """
-        self._require_episode()
-        return self._state.masks[0].astype(bool)
+        return self._playing().action_masks()[0]
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -190,9 +187,10 @@ class SudokuEnv(gymnasium.Env[NDArray[np.uint8], int]):
 
     def render(self) -> str | NDArray[np.uint8] | None:
         """The board as text with terminal colors (`"ansi"`) or uint8 `(height, width, 3)` (`"rgb_array"`)."""
-        self._require_episode()
-        return None if self.render_mode is None else render_view(self._state.view(0), self.render_mode)
+        state = self._playing()
+        return None if self.render_mode is None else render_view(state.view(0), self.render_mode)
 
-    def _require_episode(self) -> None:
+    def _playing(self) -> BoardState:
         if not self._begun:
             raise gymnasium.error.ResetNeeded("no episode has begun; call reset() first")
+        return self._state

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sudoku_env.answers import Answers, are_definite, check_answers, definite_rule, follow_boards
 from sudoku_env.board import Board, geometry, size_of
-from sudoku_env.envs.episodes import Streams, check_illegal_reward
+from sudoku_env.envs.episodes import Streams, check_number
 from sudoku_env.envs.progress import BoardView, view_of
 from sudoku_env.envs.sources import PuzzleSource, check_puzzles
 from sudoku_env.errors import SudokuError
@@ -42,7 +42,7 @@ class BoardRules:
     def __post_init__(self) -> None:
         if self.end_on not in ENDS:
             raise SudokuError(f"end_on {self.end_on!r} is unknown; choose one of {ENDS}")
-        object.__setattr__(self, "illegal_reward", check_illegal_reward(self.illegal_reward))
+        object.__setattr__(self, "illegal_reward", check_number("illegal_reward", self.illegal_reward))
         object.__setattr__(self, "answers", check_answers(self.answers))
         definite_rule(self.rule, self.answers)
 

@@ -4,14 +4,10 @@ The roll-out of `dllm_rl` pays the same rewards on its own device, and tests hol
 docs/environments.md, "The reward of an action".
 """
 
-from math import inf
-from numbers import Real
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from sudoku_env.errors import SudokuError
 
 OnError = Literal["end", "correct"]
 """What a wrong token in a cell does: it ends the episode, or the solution's digit is written in its place."""
@@ -33,40 +29,6 @@ class StepBatch(NamedTuple):
     wrong: NDArray[np.bool_]
     errors: NDArray[np.bool_]
     complete: NDArray[np.bool_]
-
-
-def check_lam(lam: float) -> float:
-    """λ itself, as a float.
-
-    Raises:
-        SudokuError: It is no finite number, or negative.
-    """
-    if not isinstance(lam, Real) or not 0 <= lam < inf:
-        raise SudokuError(f"lam must be 0 or larger and finite, got {lam!r}")
-    return float(lam)
-
-
-def check_on_error(on_error: str) -> OnError:
-    """What a wrong token does, if it is known.
-
-    Raises:
-        SudokuError: It is unknown.
-    """
-    for known in get_args(OnError):
-        if on_error == known:
-            return known
-    raise SudokuError(f"on_error={on_error!r} is unknown; use one of {get_args(OnError)}")
-
-
-def check_error_cost(error_cost: float) -> float:
-    """The cost of a wrong token that can be taken back, as a float.
-
-    Raises:
-        SudokuError: It is no finite number above 0.
-    """
-    if not isinstance(error_cost, Real) or not 0 < error_cost < inf:
-        raise SudokuError(f"error_cost must be larger than 0 and finite, got {error_cost!r}")
-    return float(error_cost)
 
 
 def unmask_reward(

@@ -1,5 +1,6 @@
 """What the environments share: streams of randomness, reset options, checks of actions and rewards, render modes."""
 
+from collections.abc import Callable
 from math import isfinite
 from numbers import Real
 from operator import index
@@ -66,27 +67,20 @@ def chosen_index(options: dict[str, Any] | None, count: int) -> int:
     return choice
 
 
-def check_illegal_reward(reward: float) -> float:
-    """The reward of an illegal action, as a float.
-
-    Raises:
-        SudokuError: It is no finite number.
-    """
-    if not isinstance(reward, Real) or not isfinite(reward):
-        raise SudokuError(f"illegal_reward must be a finite number, got {reward!r}")
-    return float(reward)
+def check_number(
+    name: str, value: float, wanted: str = "a finite number", fits: Callable[[float], bool] = isfinite
+) -> float:
+    """A number of the rules as a float; a `SudokuError`, which says what is `wanted`, where it does not fit."""
+    if not isinstance(value, Real) or not fits(value):
+        raise SudokuError(f"{name} must be {wanted}, got {value!r}")
+    return float(value)
 
 
 def as_integers(action: Any, shape: tuple[int, ...], entries: str) -> NDArray[Any]:
-    """An action as an array of any integer type.
-
-    Args:
-        action: What a caller passed, anything at all.
-        shape: The shape that it must have.
-        entries: What the entries are, for the message.
+    """What a caller passed, anything at all, as an array of any integer type.
 
     Raises:
-        gymnasium.error.InvalidAction: It is something else.
+        gymnasium.error.InvalidAction: It is something else, or of another shape; the message says what `entries` are.
     """
     try:
         given = np.asarray(action)
@@ -101,11 +95,7 @@ def as_integers(action: Any, shape: tuple[int, ...], entries: str) -> NDArray[An
 
 
 def check_render_mode(mode: str | None) -> str | None:
-    """The render mode, if it is one.
-
-    Raises:
-        SudokuError: The mode is unknown.
-    """
+    """The render mode, if it is one; a `SudokuError` if not."""
     if mode not in (None, "ansi", "rgb_array"):
         raise SudokuError(f"render mode {mode!r} is unknown; choose 'ansi', 'rgb_array' or None")
     return mode

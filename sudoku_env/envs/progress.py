@@ -35,6 +35,14 @@ class BoardView:
         """Board size n."""
         return size_of(self.board.size)
 
+    def kind(self, cell: int) -> str:
+        """What a cell is: "wrong", "given", "guessed" or "deduced"; of a blank "definite" or "open"."""
+        if self.board[cell] == 0:
+            return "definite" if self.definite[cell] else "open"
+        if self.wrong[cell]:
+            return "wrong"
+        return "given" if self.givens[cell] else "guessed" if self.guessed[cell] else "deduced"
+
 
 def view_of(
     board: NDArray[np.integer],

@@ -23,6 +23,9 @@ from sudoku_env.logic import definite_digits
 INK, LINE, PAPER, GIVEN, FAINT = "#1f2933", "#c3cad4", "#ffffff", "#e9ecf1", "#7b8794"
 DEFINITE, DEFINITE_DOT, DEDUCED, GUESSED = "#d5f2dc", "#3da35d", "#1c64c8", "#c46a00"
 WRONG, WRONG_INK, LAST = "#fbd5d5", "#c81e2b", "#6d28d9"
+PAPERS = {"wrong": WRONG, "given": GIVEN, "definite": DEFINITE}
+INKS = {"wrong": WRONG_INK, "given": INK, "guessed": GUESSED, "deduced": DEDUCED}
+ANSI_STYLES = {"wrong": "1;31", "given": "1", "guessed": "33", "deduced": "34"}
 SMALLEST_NUMBERED = 40  # pixels of a cell with room for its step number
 LEGEND = ((DEFINITE, "definite now"), (DEDUCED, "was definite"), (GUESSED, "not definite"), (WRONG_INK, "wrong"))
 
@@ -66,12 +69,7 @@ def render_rgb(view: BoardView, *, pixels: int | None = None) -> NDArray[np.uint
 
 
 def board_picture(board: Board, puzzle: Board) -> Image.Image:
-    """A board as its player sees it, without a color that tells what is definite or wrong.
-
-    Args:
-        board: uint8 `(n²,)`.
-        puzzle: uint8 `(n²,)`, whose digits are the givens.
-    """
+    """A board, uint8 `(n²,)`, as its player sees it: no color tells what is definite or wrong."""
     none = np.zeros(board.size, dtype=np.bool_)
     view = BoardView(board, puzzle > 0, none, none, none, np.zeros(board.size, dtype=np.int64))
     return _board_image(view, _cell_pixels(view.size, None))
@@ -160,14 +158,8 @@ def _ansi_cell(view: BoardView, cell: int, color: bool) -> str:
         return symbol + mark
     if blank:
         return "\x1b[32m+\x1b[0m " if view.definite[cell] else "\x1b[2m.\x1b[0m "
-    if view.wrong[cell]:
-        style = "1;31"
-    elif view.givens[cell]:
-        style = "1"
-    else:
-        style = "33" if view.guessed[cell] else "34"
     underline = ";4" if cell == view.last else ""
-    return f"\x1b[{style}{underline}m{_symbol(view, cell)}\x1b[0m "
+    return f"\x1b[{ANSI_STYLES[view.kind(cell)]}{underline}m{_symbol(view, cell)}\x1b[0m "
 
 
 def _symbol(view: BoardView, cell: int) -> str:
@@ -193,7 +185,7 @@ def _board_image(view: BoardView, side: int) -> Image.Image:
     draw = ImageDraw.Draw(image)
     corners = [(margin + cell % n * side, margin + cell // n * side) for cell in range(n * n)]
     for cell, (left, top) in enumerate(corners):
-        draw.rectangle((left, top, left + side, top + side), fill=_background(view, cell))
+        draw.rectangle((left, top, left + side, top + side), fill=PAPERS.get(view.kind(cell), PAPER))
         _draw_content(draw, view, cell, left, top, side)
     for at in range(margin + side, end, side):
         draw.line((at, margin, at, end), LINE)
@@ -211,14 +203,6 @@ def _board_image(view: BoardView, side: int) -> Image.Image:
     return image
 
 
-def _background(view: BoardView, cell: int) -> str:
-    if view.wrong[cell]:
-        return WRONG
-    if view.givens[cell]:
-        return GIVEN
-    return DEFINITE if view.definite[cell] else PAPER
-
-
 def _draw_content(draw: ImageDraw.ImageDraw, view: BoardView, cell: int, left: int, top: int, side: int) -> None:
     center = (left + side / 2, top + side / 2)
     if view.board[cell] == 0:
@@ -227,14 +211,9 @@ def _draw_content(draw: ImageDraw.ImageDraw, view: BoardView, cell: int, left: i
             box = (center[0] - radius, center[1] - radius, center[0] + radius, center[1] + radius)
             draw.ellipse(box, fill=DEFINITE_DOT)
         return
-    if view.wrong[cell]:
-        color = WRONG_INK
-    elif view.givens[cell]:
-        color = INK
-    else:
-        color = GUESSED if view.guessed[cell] else DEDUCED
     bold = max(1, side // 45) if view.givens[cell] else 0
-    draw.text(center, _symbol(view, cell), color, _font(round(side * 0.58)), anchor="mm", stroke_width=bold)
+    symbol, color = _symbol(view, cell), INKS[view.kind(cell)]
+    draw.text(center, symbol, color, _font(round(side * 0.58)), anchor="mm", stroke_width=bold)
     if view.order[cell] and side >= SMALLEST_NUMBERED:
         corner = (left + side * 0.1, top + side * 0.08)
         draw.text(corner, str(view.order[cell]), FAINT, _font(min(15, max(8, round(side * 0.2)))), anchor="lt")

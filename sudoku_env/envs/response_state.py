@@ -14,7 +14,7 @@ from sudoku_env.envs.sources import PuzzleSource, check_puzzles, source_of
 from sudoku_env.envs.unmask_rules import UnmaskRules
 from sudoku_env.errors import SudokuError, TokenLayoutError
 from sudoku_env.kernels.unmask import list_pairs, write_cells
-from sudoku_env.prompts.alignment import encode_prompt, get_answer_layout
+from sudoku_env.prompts.alignment import encode_prompts, get_answer_layout
 from sudoku_env.prompts.char_tokenizer import CharTokenizer
 from sudoku_env.prompts.text import DEFAULT_OPENING, DEFAULT_SYSTEM_PROMPT, build_prompt, parse_puzzle
 from sudoku_env.prompts.tokens import PreFilled, TokenLayout, pre_fill
@@ -99,7 +99,7 @@ class Responses:
         self._starts: dict[int, PreFilled] = {}
         if self.source.prompts is None:
             answer = get_answer_layout(self.start(0).layout.name)
-            longest = max(len(encode_prompt(self.tokenizer, prompt, system_prompt, answer)) for prompt in self._prompts)
+            longest = max(map(len, encode_prompts(self.tokenizer, self._prompts, system_prompt, answer)))
         else:
             longest = max(layout.prompt_length for layout in self.layouts())
         if max_prompt_length is not None and longest > max_prompt_length:
@@ -176,11 +176,7 @@ class ResponseState:
         self._cell_at[layout.cell_positions] = np.arange(cells)
 
     def deal(self, row: int, start: PreFilled) -> None:
-        """Begin an episode in a row.
-
-        Raises:
-            TokenLayoutError: The response has its cells or digits elsewhere than the others.
-        """
+        """Begin an episode in a row; a response with its cells or digits elsewhere than the others is refused."""
         layout, common = start.layout, self.layouts[0]
         if not (
             np.array_equal(layout.cell_positions, common.cell_positions)

@@ -135,13 +135,7 @@ def check_puzzles(puzzles: Any) -> Puzzles:
 
 
 def source_of(source: Any, size: int | None, default_size: int, *, shuffled: bool) -> PuzzleSource:
-    """The source that was given, or the puzzles of the package.
-
-    Args:
-        source: A source; None for the puzzles of the package.
-        size: Size of these.
-        default_size: Their size where neither is given.
-        shuffled: Whether every reset rearranges these.
+    """The source that was given; without one the puzzles of the package, of a size or of the default one.
 
     Raises:
         SudokuError: The source is something else, or a size was given too.

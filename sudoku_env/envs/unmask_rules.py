@@ -1,15 +1,16 @@
 """What an action of `SudokuUnmask-v0` may hold, what it earns, and when an episode ends."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any, get_args
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from sudoku_env.answers import Answers, Guard, definite_rule
-from sudoku_env.envs.dynamics import OnError, check_error_cost, check_lam, check_on_error
-from sudoku_env.envs.episodes import check_illegal_reward
+from sudoku_env.answers import Answers, Guard, check_known, definite_rule
+from sudoku_env.envs.dynamics import OnError
+from sudoku_env.envs.episodes import check_number
 from sudoku_env.errors import SudokuError
 from sudoku_env.kernels.unmask import NO_POSITION
 
@@ -49,13 +50,14 @@ class UnmaskRules:
     def __post_init__(self) -> None:
         if not isinstance(self.take_back, bool | np.bool_):
             raise SudokuError(f"take_back must be True or False, got {self.take_back!r}")
+        cost, wanted = self.error_cost, "larger than 0 and finite"
         checked = {
-            "lam": check_lam(self.lam),
-            "illegal_reward": check_illegal_reward(self.illegal_reward),
+            "lam": check_number("lam", self.lam, "0 or larger and finite", lambda lam: 0 <= lam < inf),
+            "illegal_reward": check_number("illegal_reward", self.illegal_reward),
             "tokens_per_step": _check_count("tokens_per_step", self.tokens_per_step),
-            "on_error": check_on_error(self.on_error),
+            "on_error": check_known("on_error", self.on_error, OnError),
             "take_back": bool(self.take_back),
-            "error_cost": None if self.error_cost is None else check_error_cost(self.error_cost),
+            "error_cost": None if cost is None else check_number("error_cost", cost, wanted, lambda c: 0 < c < inf),
             "max_steps": None if self.max_steps is None else _check_count("max_steps", self.max_steps),
         }
         for name, value in checked.items():

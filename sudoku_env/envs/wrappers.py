@@ -68,7 +68,8 @@ class FlatActions:
         first = layouts[0]
         if any(_places(layout) != _places(first) for layout in layouts):
             raise SudokuError("the prompts differ in size or layout; give each kind an environment of its own")
-        free = np.setdiff1d(np.flatnonzero(_masked(responses, 0)), first.cell_positions)
+        masked = np.array(responses.start(0).token_ids[-responses.max_gen_length :]) == responses.mask_id
+        free = np.setdiff1d(np.flatnonzero(masked), first.cell_positions)
         if tail_tokens is None:
             end = getattr(responses.tokenizer, "eos_token_id", None)
             tail_tokens = (responses.pad_id if end is None else end,)
@@ -285,10 +286,6 @@ class FlatUnmaskVector(_Flat, VectorWrapper):
 
 def _places(layout: TokenLayout) -> tuple[bytes, bytes]:
     return layout.cell_positions.tobytes(), layout.digit_ids.tobytes()
-
-
-def _masked(responses: Responses, number: int) -> NDArray[np.bool_]:
-    return np.array(responses.start(number).token_ids[-responses.max_gen_length :]) == responses.mask_id
 
 
 def _checked_tail(tail: Sequence[int], layout: TokenLayout, vocabulary: int, needed: bool) -> NDArray[np.int64]:

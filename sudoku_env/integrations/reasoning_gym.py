@@ -53,11 +53,7 @@ class SudokuConfig:
         return cells - round(self.max_blanks * cells), cells - max(1, round(self.min_blanks * cells))
 
     def validate(self) -> None:
-        """Check the values, as reasoning-gym asks for.
-
-        Raises:
-            SudokuError: A value is out of range.
-        """
+        """Check the values, as reasoning-gym asks for: a `SudokuError` where one is out of range."""
         geometry(self.board)
         if not 0 < self.min_blanks <= self.max_blanks < 1:
             raise SudokuError(f"need 0 < min_blanks <= max_blanks < 1, got {self.min_blanks} and {self.max_blanks}")

@@ -130,15 +130,8 @@ class SudokuTaskset(vf.Taskset[SudokuTask, SudokuTasksetConfig]):
         config = self.config
         names = {"size", "rule", "reward", "hint_cost", "max_turns", "show_board", "tell_dead_ends"}
         game = config.model_dump(include=names)
-        rows = text_rows(
-            config.num_tasks,
-            size=config.size,
-            clues=config.clues,
-            rule=config.rule,
-            seed=config.seed,
-            max_turns=config.max_turns,
-        )
-        for row in rows:
+        puzzles = config.model_dump(include={"size", "clues", "rule", "seed", "max_turns"})
+        for row in text_rows(config.num_tasks, **puzzles):
             prompt = build_prompt(row["puzzle"]) if config.mode == "answer" else row["prompt"][0]["content"]
             data = SudokuData(
                 prompt=prompt,
@@ -202,11 +195,7 @@ def begin(data: SudokuData) -> SudokuText:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """`vf-eval` with this task set.
-
-    Args:
-        argv: Its other arguments; None takes those of the command line.
-    """
+    """`vf-eval` with this task set, by default with the command line's other arguments."""
     from verifiers.v1.cli.eval.main import main as evaluate
 
     import sudoku_env.integrations.verifiers as module

@@ -26,13 +26,11 @@ class Tokenizer(Protocol):
 
     def encode(self, text: str, *, add_special_tokens: bool = ...) -> list[int]:
         """Token ids of a text."""
-        ...
 
     def decode(
         self, token_ids: Any, *, skip_special_tokens: bool = ..., clean_up_tokenization_spaces: bool = ...
     ) -> Any:
         """Text of token ids."""
-        ...
 
 
 def check_types(tokenizer: Tokenizer, *, texts: dict[str, Any], numbers: dict[str, Any]) -> None:
@@ -109,11 +107,7 @@ def fit(tokenizer: Tokenizer, layout: AnswerLayout, size: int, opening: str) -> 
 
 
 def layouts_to_try(tokenizer: Tokenizer, name: str | None) -> Sequence[AnswerLayout]:
-    """The layout named by the caller, else by the tokenizer, else all with a prompt in order.
-
-    Raises:
-        TokenLayoutError: No layout has that name.
-    """
+    """The layout named by the caller, else by the tokenizer, else all with a prompt in order."""
     name = name or (getattr(tokenizer, "init_kwargs", None) or {}).get("answer_layout")
     if name is None:
         return [layout for layout in ANSWER_LAYOUTS.values() if layout.prompted]
@@ -121,11 +115,7 @@ def layouts_to_try(tokenizer: Tokenizer, name: str | None) -> Sequence[AnswerLay
 
 
 def get_answer_layout(name: str) -> AnswerLayout:
-    """The layout of that name.
-
-    Raises:
-        TokenLayoutError: There is none.
-    """
+    """The layout of that name; a `TokenLayoutError` where there is none."""
     if name not in ANSWER_LAYOUTS:
         raise TokenLayoutError(f"unknown answer layout {name!r}; choose one of {list(ANSWER_LAYOUTS)}")
     return ANSWER_LAYOUTS[name]
@@ -204,13 +194,6 @@ def find_mask_id(tokenizer: Tokenizer, mask_token_id: int | None) -> int:
     if mask_id < 0:
         raise TokenLayoutError(f"mask_token_id {mask_id} is negative; pass a token id")
     return int(mask_id)
-
-
-def encode_prompt(
-    tokenizer: Tokenizer, prompt: str, system_prompt: str, layout: AnswerLayout | None = None
-) -> list[int]:
-    """Token ids of one prompt; see `encode_prompts`."""
-    return encode_prompts(tokenizer, [prompt], system_prompt, layout)[0]
 
 
 def encode_prompts(

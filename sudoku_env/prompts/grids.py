@@ -59,31 +59,22 @@ class Grid:
         return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of text that is no row among others: it holds a grid by itself, or words.
-
-    Attributes:
-        number: Number of the line, from 1.
-        text: The line.
-        grid: The grid, if the line holds one and nothing else.
-    """
-
-    number: int
-    text: str
-    grid: Grid | None
-
-
-def read_blocks(
-    lines: Sequence[str], one_line: Collection[int], read_row: Callable[[str], list[str] | None]
-) -> Iterator[list[Row] | Line]:
-    """Cut a text into blocks of rows, which only rulings and empty lines separate, and the lines between the blocks.
+def grids_in(
+    lines: Sequence[str],
+    one_line: Collection[int],
+    read_row: Callable[[str], list[str] | None],
+    of_block: Callable[[list[Row]], Iterator[Grid]],
+    amid_words: Callable[[int, str], Iterator[Grid]],
+) -> Iterator[Grid]:
+    """The grids of a text in order: of blocks of rows, which only rulings and empty lines separate, and of other lines.
 
     Args:
         lines: The lines of the text.
         one_line: The numbers of cells of a line that make it a grid by itself.
         read_row: The cells of a line that holds nothing else, None for any other line: `row_symbols` or a reader that
             calls it.
+        of_block: The grids of a block.
+        amid_words: The grids of a line of words, by its number, from 1, and its text.
     """
     block: list[Row] = []
     for number, text in enumerate(lines, start=1):
@@ -97,11 +88,14 @@ def read_blocks(
                 block[-1].gapped = True
         else:
             if block:
-                yield block
+                yield from of_block(block)
             block = []
-            yield Line(number, text, None if symbols is None else Grid(symbols, [number] * round(len(symbols) ** 0.5)))
+            if symbols is None:
+                yield from amid_words(number, text)
+            else:
+                yield Grid(symbols, [number] * round(len(symbols) ** 0.5))
     if block:
-        yield block
+        yield from of_block(block)
 
 
 def without_heading(rows: list[Row], size: int) -> list[Row]:

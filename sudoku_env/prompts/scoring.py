@@ -1,8 +1,9 @@
 """Scores of an answer in free text, for reward functions: one call, and no text that a model writes raises."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -16,7 +17,7 @@ from sudoku_env.prompts.grids import (
     Row,
     cut,
     grids_amid_words,
-    read_blocks,
+    grids_in,
     row_symbols,
     symbol_value,
     without_heading,
@@ -168,22 +169,18 @@ def _boards(text: str, size: int) -> Iterator[Board]:
         text = _ANSWER_END.split(text[behind_tag:], maxsplit=1)[0]
     for pattern in (_BLANK_RUN, _TAG, _COLON, _TYPESETTING):
         text = pattern.sub(" ", text)
-    for grid in _grids(_join_columns(_split_lettered(text, size), size), size):
+    lines = _join_columns(_split_lettered(text, size), size)
+    row, block, words = partial(_cells, size=size), partial(_grids_of_block, size=size), partial(_amid_words, size=size)
+    for grid in grids_in(lines, (size * size,), row, block, words):
         values = [symbol_value(symbol) for symbol in grid.symbols]
         if max(values) <= size:
             yield np.array(values, dtype=np.uint8)
 
 
-def _grids(lines: Sequence[str], size: int) -> Iterator[Grid]:
-    """The grids of n² cells in order, full or not."""
-    for block in read_blocks(lines, (size * size,), lambda line: _cells(line, size)):
-        if isinstance(block, list):
-            yield from _grids_of_block(block, size)
-        elif block.grid is not None:
-            yield block.grid
-        else:
-            grids = grids_amid_words(block.number, _FULL_STOP.sub(" ", block.text))
-            yield from (grid for grid in grids if len(grid.symbols) == size * size)
+def _amid_words(number: int, line: str, size: int) -> Iterator[Grid]:
+    """The grids of n² cells in a line of words."""
+    grids = grids_amid_words(number, _FULL_STOP.sub(" ", line))
+    return (grid for grid in grids if len(grid.symbols) == size * size)
 
 
 def _grids_of_block(block: list[Row], size: int) -> Iterator[Grid]:

@@ -1,8 +1,9 @@
 """Prompts in words, the puzzle inside a prompt, and the texts an answer may be written as."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from sudoku_env.prompts.grids import (
     Row,
     cut,
     grids_amid_words,
-    read_blocks,
+    grids_in,
     row_symbols,
     symbol_value,
     without_heading,
@@ -191,7 +192,8 @@ def _only_grid(text: str, blank: bool) -> tuple[Grid, Board]:
     near_misses: list[str] = []
     found: list[tuple[Grid, Board]] = []
     empty: list[tuple[Grid, Board]] = []
-    for grid in _grids(text.splitlines(), near_misses):
+    amid_words = partial(grids_amid_words, near_misses=near_misses)
+    for grid in grids_in(text.splitlines(), BOARD_CELLS[1:], row_symbols, _grids_of_block, amid_words):
         board = _to_board(grid)
         if not board.any():
             empty.append((grid, board))
@@ -207,17 +209,6 @@ def _only_grid(text: str, blank: bool) -> tuple[Grid, Board]:
         hint = near_misses[0] if near_misses else "expected n lines of n entries, or n² symbols, for n in 4, 6, 9, 16"
         raise PuzzleParseError(f"no puzzle found: {hint}")
     return found[0]
-
-
-def _grids(lines: Sequence[str], near_misses: list[str]) -> Iterator[Grid]:
-    """All grids of any size in order."""
-    for block in read_blocks(lines, BOARD_CELLS[1:], row_symbols):
-        if isinstance(block, list):
-            yield from _grids_of_block(block)
-        elif block.grid is not None:
-            yield block.grid
-        else:
-            yield from grids_amid_words(block.number, block.text, near_misses)
 
 
 def _grids_of_block(block: list[Row]) -> Iterator[Grid]:

@@ -165,37 +165,22 @@ class TokenLayout:
                     found.append((answer, tokens, puzzle, start))
         if len(found) == 1:
             answer, tokens, puzzle, start = found[0]
-            solution = _right_solution(puzzle, wanted)
-            return cls._of(answer, tokens, puzzle, solution, start, ids.size - start, mask_id, wanted)
+            return cls(
+                size=size_of(puzzle.size),
+                prompt_length=start,
+                response_length=ids.size - start,
+                mask_id=mask_id,
+                cell_positions=tokens.cell_positions,
+                digit_ids=tokens.digit_ids,
+                puzzle=puzzle,
+                solution=_right_solution(puzzle, wanted),
+                name=answer.name,
+                answers=wanted,
+            )
         starts = f"several, at {[start for *_, start in found]} (pass prompt_length)" if found else "none"
         raise TokenLayoutError(
             f"a state of {ids.size} tokens should hold one response that begins with {opening!r} and has the prompt's "
             f"puzzle in its grid, found {starts}; opening, layout and mask token must be those given to pre_fill"
-        )
-
-    @classmethod
-    def _of(
-        cls,
-        answer: AnswerLayout,
-        tokens: AnswerTokens,
-        puzzle: Board,
-        solution: Board,
-        prompt_length: int,
-        response_length: int,
-        mask_id: int,
-        answers: Answers,
-    ) -> Self:
-        return cls(
-            size=size_of(puzzle.size),
-            prompt_length=prompt_length,
-            response_length=response_length,
-            mask_id=mask_id,
-            cell_positions=tokens.cell_positions,
-            digit_ids=tokens.digit_ids,
-            puzzle=puzzle,
-            solution=solution,
-            name=answer.name,
-            answers=answers,
         )
 
 
@@ -368,10 +353,11 @@ def _filled(
     responses = np.full((len(prompts), max_gen_length), mask_id, dtype=np.int64)
     responses[:, :needed] = tokens.write(puzzles, mask_id)
     found: list[PreFilled | None] = []
+    positions, digits, name = tokens.cell_positions, tokens.digit_ids, answer.name
     for ids, response, puzzle, solution, same in zip(encoded, responses, puzzles, solutions, agree, strict=True):
-        of = (answer, tokens, puzzle, solution, len(ids), max_gen_length, mask_id, answers)
+        of = (size, len(ids), max_gen_length, mask_id, positions, digits, puzzle, solution, name, answers)
         filled = np.flatnonzero(response != mask_id).tolist()
-        found.append(PreFilled(ids + response.tolist(), filled, TokenLayout._of(*of)) if same else None)
+        found.append(PreFilled(ids + response.tolist(), filled, TokenLayout(*of)) if same else None)
     return found
 
 

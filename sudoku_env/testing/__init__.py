@@ -18,62 +18,6 @@ taken for an ordered set: no two of them may begin alike, but for those that beg
 `TextEnvConformance` does the same for environments that are played in words, as `SudokuText` is.
 """
 
-from sudoku_env.testing.actions import legal_action
-from sudoku_env.testing.checks import (
-    check_gymnasium,
-    check_illegal_actions,
-    check_masks,
-    check_no_sharing,
-    check_pickle,
-    check_render,
-    check_seeding,
-    check_spec,
-    check_termination,
-)
-from sudoku_env.testing.conformance import EnvConformance, VectorEnvConformance
-from sudoku_env.testing.text_checks import (
-    babbling_player,
-    check_no_solution,
-    check_replay,
-    check_text_floor,
-    check_text_isolation,
-    check_text_oracle,
-    check_text_seeding,
-    hinted_player,
-    oracle_player,
-    play_text,
-    random_player,
-    replay,
-)
-from sudoku_env.testing.text_conformance import TextEnvConformance
-from sudoku_env.testing.vector_checks import check_vector_matches_single, check_vector_no_sharing
+from lazy_loader import attach_stub
 
-__all__ = [
-    "EnvConformance",
-    "TextEnvConformance",
-    "VectorEnvConformance",
-    "babbling_player",
-    "check_gymnasium",
-    "check_illegal_actions",
-    "check_masks",
-    "check_no_sharing",
-    "check_no_solution",
-    "check_pickle",
-    "check_render",
-    "check_replay",
-    "check_seeding",
-    "check_spec",
-    "check_termination",
-    "check_text_floor",
-    "check_text_isolation",
-    "check_text_oracle",
-    "check_text_seeding",
-    "check_vector_matches_single",
-    "check_vector_no_sharing",
-    "hinted_player",
-    "legal_action",
-    "oracle_player",
-    "play_text",
-    "random_player",
-    "replay",
-]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

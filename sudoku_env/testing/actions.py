@@ -32,11 +32,7 @@ def legal_action(env: Env, info: dict[str, Any], rng: np.random.Generator) -> An
 
 
 def split_masks(env: Env) -> list[NDArray[np.bool_]]:
-    """The mask, bool, of each factor of the action space, row by row.
-
-    Raises:
-        AssertionError: There is no method `action_masks()`, or its result does not fit the action space.
-    """
+    """The mask, bool, of each factor of the action space, row by row, which `action_masks()` must fit."""
     assert env.has_wrapper_attr("action_masks"), "the environment has no method action_masks()"
     masks = np.asarray(env.get_wrapper_attr("action_masks")())
     sizes = _factors(env)[0].flatten().tolist()

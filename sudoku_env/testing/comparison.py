@@ -16,11 +16,7 @@ class Returned:
         self._kept: list[tuple[str, NDArray[Any], NDArray[Any]]] = []
 
     def take(self, result: Any, when: str) -> None:
-        """Overwrite all writable arrays in a result.
-
-        Raises:
-            AssertionError: An array shares memory with one of an earlier result.
-        """
+        """Overwrite all writable arrays in a result, none of which may share memory with one of an earlier result."""
         new = [(f"{name} of {when}", array) for name, array in arrays_in(result, "result") if array.flags.writeable]
         for name, array in new:
             for earlier, other, _ in self._kept:
@@ -30,11 +26,7 @@ class Returned:
         self._kept += [(name, array, array.copy()) for name, array in new]
 
     def check(self) -> None:
-        """Look at all arrays once more.
-
-        Raises:
-            AssertionError: One has changed.
-        """
+        """Look at all arrays once more: none may have changed."""
         for name, array, kept in self._kept:
             assert np.array_equal(array, kept), f"shared buffer: {name} changed after it was returned"
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from sudoku_env import SudokuEnv, SudokuError, SudokuVectorEnv, UnmaskEnv, default_puzzles, read_prompts
-from sudoku_env.envs.dynamics import check_lam
 from sudoku_env.envs.sources import PromptPool, PuzzlePool
+from sudoku_env.envs.unmask_rules import UnmaskRules
 from sudoku_env.envs.unmask_vector_env import SudokuUnmaskVectorEnv
 from sudoku_env.envs.wrappers import FlatUnmask, FlatUnmaskVector
 from sudoku_env.errors import PromptSetError
@@ -136,8 +136,8 @@ def test_arguments_that_do_not_fit_are_refused(name, arguments, message):
 
 @pytest.mark.parametrize("lam", [*BAD_NUMBERS, -0.5])
 def test_a_lambda_is_checked_where_a_roll_out_takes_it(lam):
-    refused("lam must be 0 or larger and finite, got", lambda: check_lam(lam), SudokuError)
-    assert [check_lam(good) for good in (0, 1, np.float32(0.5), 2.5)] == [0.0, 1.0, 0.5, 2.5]
+    refused("lam must be 0 or larger and finite, got", lambda: UnmaskRules(lam=lam), SudokuError)
+    assert [UnmaskRules(lam=good).lam for good in (0, 1, np.float32(0.5), 2.5)] == [0.0, 1.0, 0.5, 2.5]
 
 
 @pytest.mark.parametrize("line", ["[" * 100_000, '{"prompt":' * 100_000, '{"prompt": ' + "1" * 5000 + "}"])

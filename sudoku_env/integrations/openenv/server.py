@@ -54,12 +54,7 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
         return self._observed(text, info, reward=0.0)
 
     def step(self, action: SudokuAction, timeout_s: float | None = None, **arguments: Any) -> SudokuObservation:
-        """Play a message.
-
-        Args:
-            action: The message.
-            timeout_s: Not used; a move takes milliseconds.
-            arguments: Not used.
+        """Play a message; the other arguments are OpenEnv's and not used, as a move takes milliseconds.
 
         Raises:
             SudokuError: The game is over or has not begun.
@@ -84,11 +79,7 @@ class SudokuEnvironment(Environment[SudokuAction, SudokuObservation, SudokuState
 
 
 def make_app(**arguments: Any) -> FastAPI:
-    """The server's application.
-
-    Args:
-        arguments: Those of `SudokuText` for games that do not ask for others.
-    """
+    """The server's application, with arguments of `SudokuText` for games that do not ask for others."""
     return create_app(
         lambda: SudokuEnvironment(**arguments),
         SudokuAction,

@@ -37,15 +37,7 @@ class SudokuAgentLoop(AgentLoopBase):
         self.game = dict(game or {})
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
-        """Play the puzzle of a row.
-
-        Args:
-            sampling_params: Sampling parameters of the server.
-            **kwargs: The row's columns.
-
-        Returns:
-            The whole conversation after the prompt, with `reward_score` set.
-        """
+        """Play the puzzle of a row, whose columns are keywords: what follows the prompt, with its `reward_score`."""
         puzzle, turns = kwargs["extra_info"]["puzzle"], kwargs["extra_info"]["max_turns"]
         game = SudokuText(size=size_of(as_board(puzzle).size), max_turns=turns, **self.game)
         game.reset(options={"puzzle": puzzle})

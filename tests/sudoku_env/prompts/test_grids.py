@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sudoku_env import default_puzzles, parse_puzzle
 from sudoku_env.board import SIZES, format_board, to_string
 from sudoku_env.errors import PuzzleParseError
-from sudoku_env.prompts.grids import Grid, Line, Row, cut, read_blocks, row_symbols, without_heading
+from sudoku_env.prompts.grids import Grid, Row, cut, grids_in, row_symbols, without_heading
 from sudoku_env.prompts.scoring import read_answer
 from tests.helpers.refusals import refused
 
@@ -74,13 +74,13 @@ def test_an_answer_may_have_company_that_a_prompt_may_not(size, layout):
 
 def test_blocks_by_hand():
     text = "Look:\n1234\n--+--\n3412\n\n12\nand 1234341221434321\n1234341221434321"
-    blocks = list(read_blocks(text.split("\n"), (16,), row_symbols))
-    assert blocks == [
-        Line(1, "Look:", None),
+    parts = grids_in(text.split("\n"), (16,), row_symbols, lambda block: iter([block]), lambda *line: iter([line]))
+    assert list(parts) == [
+        (1, "Look:"),
         [Row(2, list("1234"), ruled=True), Row(4, list("3412"), gapped=True)],
-        Line(6, "12", None),
-        Line(7, "and 1234341221434321", None),
-        Line(8, "1234341221434321", Grid(list("1234341221434321"), [8] * 4)),
+        (6, "12"),
+        (7, "and 1234341221434321"),
+        Grid(list("1234341221434321"), [8] * 4),
     ]
 
 
