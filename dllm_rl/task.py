@@ -198,11 +198,7 @@ class UnmaskTask(Protocol):
 
 
 def check_lam(lam: float) -> None:
-    """Refuse a λ that is no reward.
-
-    Raises:
-        ValueError: It is no finite number, or negative.
-    """
+    """Refuse a λ that is no finite number, or negative."""
     if not isinstance(lam, Real) or not 0 <= lam < math.inf:
         raise ValueError(f"lam must be 0 or larger and finite, got {lam!r}")
 

@@ -60,13 +60,9 @@ def help_of(setting: str) -> Path:
 
 
 def train(words: Sequence[str], program: str = "sudoku-dllm train") -> int:
-    """Run a comparison, whose arguments are read from the process's own words; what is wrong ends the program.
+    """Run the comparison that `--setting` chooses, whose arguments become the process's own words behind the program.
 
     The text of --help is kept in a file: the arguments' classes take seconds to import.
-
-    Args:
-        words: The words behind the command; `--setting` chooses the comparison.
-        program: What stands before them.
     """
     chooser = Parser(prog=Path(program).name, add_help=False, allow_abbrev=False)
     chooser.add_argument("--setting", choices=SETTINGS, default=next(iter(SETTINGS)))
@@ -90,14 +86,9 @@ def train(words: Sequence[str], program: str = "sudoku-dllm train") -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command.
+    """Run a command, by default of the process's own words, and return the exit status.
 
-    Args:
-        arguments: The words after the program's name; None takes the process's own.
-
-    Returns:
-        The exit status: 0, 1 where a puzzle has no answer of the kind asked for, 2 where the input is wrong, 130 after
-        Ctrl-C.
+    It is 0, 1 where a puzzle has no answer of the kind asked for, 2 where the input is wrong, 130 after Ctrl-C.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     command = next((word for word in words if word in COMMANDS), None)
@@ -119,11 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(words: Sequence[str], command: str | None) -> int:
-    """Run a command whose words are read here; what a user's words and files decide is told in one line.
-
-    Returns:
-        The exit status, as `main`.
-    """
+    """Run a command whose words are read here; what a user's words and files decide is told in one line."""
     try:
         args = parser_for(command).parse_args(words)
         return int(getattr(import_module(COMMANDS[args.command][0]), args.command)(args))

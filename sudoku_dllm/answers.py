@@ -9,11 +9,7 @@ TAIL = 3
 
 
 def shortest_answer(tokenizer: Any, prompt: str, size: int, tail: int = TAIL, *, answers: str = "one") -> PreFilled:
-    """The pre-filled prompt with `tail` tokens behind the grid, none in layout "bare"; `answers` as in `pre_fill`.
-
-    Raises:
-        SudokuError: `pre_fill` refuses the prompt or the tokenizer.
-    """
+    """What `pre_fill` gives, with `tail` tokens behind the grid, none in layout "bare"."""
     longest = pre_fill(prompt, tokenizer, 4 * size**2, answers=answers)
     behind = longest.map_range[1] + (0 if longest.layout.name == "bare" else tail)
     return pre_fill(prompt, tokenizer, behind, answers=answers)

@@ -77,15 +77,14 @@ def decode(args: argparse.Namespace) -> int:
 
     # What follows needs torch, which takes seconds to import.
     import torch
-    from transformers.utils import logging
 
     from dllm_rl.decoding import Decoding
     from dllm_rl.decoding import decode as decode_problems
     from dllm_rl.models.shipped import load
     from dllm_rl.sudoku import SudokuTask
+    from llm_rl.training.quiet import quiet_libraries
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    quiet_libraries()
     loaded = {name: load(name) for name in dict.fromkeys(names)}
     for name, (model, tokenizer) in loaded.items():
         wanted = [size for size, chosen in zip(sizes, names, strict=True) if chosen == name]

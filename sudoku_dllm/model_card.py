@@ -13,16 +13,10 @@ TASK = "fill-mask"
 
 
 class Figure(NamedTuple):
-    """A figure of a model.
-
-    Attributes:
-        data: The name of the data set.
-        metric: What was measured, e.g. "solved by margin, 1 token a step".
-        value: Per cent.
-    """
+    """A figure of a model: the name of the data set, what was measured on it, and per cent."""
 
     data: str
-    metric: str
+    metric: str  # e.g. "solved by margin, 1 token a step"
     value: float
 
 
@@ -37,9 +31,6 @@ def save_card(
         figures: What is known of the model.
         about: What stands at the markers; "name" is the model's.
         library: What loads it.
-
-    Raises:
-        OSError: It cannot be written.
     """
     results = [
         EvalResult(

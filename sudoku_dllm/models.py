@@ -36,11 +36,7 @@ def shipped_sizes() -> dict[str, list[int]]:
 
 
 def model_for(size: int) -> str:
-    """The first shipped model for a board size; where none is installed a name, of which `load` then says so.
-
-    Raises:
-        ValueError: There is none.
-    """
+    """The first shipped model for a board size; where none is installed a name, of which `load` then says so."""
     shipped = shipped_sizes()
     if not shipped:
         return f"llada-sudoku{size}x{size}"
@@ -59,16 +55,7 @@ def words_for(sizes: Iterable[int]) -> str:
 
 
 def sizes_of(model: str, config: Any, tokenizer: Any) -> list[int] | None:
-    """The board sizes that a model was trained on, or None where neither configuration nor tokenizer tells.
-
-    Args:
-        model: Its name or folder, for the message.
-        config: Its configuration.
-        tokenizer: Its tokenizer.
-
-    Raises:
-        ValueError: The configuration's entry is no list of numbers.
-    """
+    """The board sizes that a model of this name was trained on; None where its files do not tell."""
     sizes = getattr(config, BOARD_SIZES, None)
     if sizes is None:
         try:
@@ -81,11 +68,7 @@ def sizes_of(model: str, config: Any, tokenizer: Any) -> list[int] | None:
 
 
 def check_sizes(model: str, sizes: Sequence[int] | None, wanted: Iterable[int]) -> None:
-    """Hold the puzzles of a decode against what a model knows; one that does not tell is given all.
-
-    Raises:
-        ValueError: A puzzle has another size; the message names a shipped model for it, if there is one.
-    """
+    """Refuse puzzles of other sizes than a model knows, naming a shipped one for them; one that tells none gets all."""
     for size in wanted:
         if sizes is not None and size not in sizes:
             shipped = shipped_sizes()

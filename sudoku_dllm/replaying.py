@@ -32,12 +32,7 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
 
 
 def replay(args: argparse.Namespace) -> int:
-    """Print each pass of the decodes of a run.
-
-    Raises:
-        FileNotFoundError: There is no page.
-        ValueError: It is another file, or holds no decodes, or not so many.
-    """
+    """Print each pass of the decodes of a run."""
     path = args.run / PAGE if args.run.is_dir() else args.run
     if not path.is_file():
         raise FileNotFoundError(f"there is no {path}; give the folder of a run that has ended")

@@ -238,13 +238,11 @@ def _audit_file(
     """What is wrong with the puzzles of a file, taken one by one, and with their number by tier."""
     counts = solve_batch(puzzles.boards, limit=2)[1]
     hardest, _ = rate_batch(puzzles.boards)
-    bounds = {tier.rule: rule_bounds(tier.rule, True) for tier in tiers}
-    clues = (puzzles.boards > 0).sum(1)
-    ranges = {tier.rule: tier.clues or (1, puzzles.boards.shape[1]) for tier in tiers}
+    clues, cells = (puzzles.boards > 0).sum(1), puzzles.boards.shape[1]
+    limits = {tier.rule: (*rule_bounds(tier.rule, True), *(tier.clues or (1, cells))) for tier in tiers}
     said_tiers = [row[TIER_COLUMN] for row in rows]
-    named = np.array([tier in bounds for tier in said_tiers])
-    lowest, highest = (np.array([bounds.get(tier, (99, 0))[k] for tier in said_tiers]) for k in (0, 1))
-    fewest, most = (np.array([ranges.get(tier, (99, 0))[k] for tier in said_tiers]) for k in (0, 1))
+    named = np.array([tier in limits for tier in said_tiers])
+    lowest, highest, fewest, most = np.array([limits.get(tier, (99, 0, 99, 0)) for tier in said_tiers]).T
     checks = {
         "have not exactly one solution": counts != 1,
         "have another number of clues than it says": clues.astype(str) != np.array([row["clues"] for row in rows]),

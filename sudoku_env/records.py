@@ -36,16 +36,9 @@ _SHOWN = 60
 
 @dataclass
 class Record:
-    """A puzzle as it is written, or what is wrong with what stands in its place.
+    """A puzzle as it is written, with the solution beside it, or what is wrong with what stands in its place."""
 
-    Attributes:
-        place: Where it stands, e.g. "line 7".
-        puzzle: The text of the puzzle.
-        solution: That of the solution beside it, or "".
-        fault: Why it is none, or "".
-    """
-
-    place: str
+    place: str  # e.g. "line 7"
     puzzle: str = ""
     solution: str = ""
     fault: str = ""

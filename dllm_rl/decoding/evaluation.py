@@ -146,14 +146,8 @@ def evaluate(
     generator = torch.Generator().manual_seed(seed)
     parts = []
     for first in range(0, len(problems), batch_size):
-        record = decode(
-            model,
-            task.batch(problems[first : first + batch_size]),
-            how,
-            generator=generator,
-            max_masked=max_masked,
-        )
-        parts.append(Evaluation.of(record))
+        batch = task.batch(problems[first : first + batch_size])
+        parts.append(Evaluation.of(decode(model, batch, how, generator=generator, max_masked=max_masked)))
     return Evaluation.joined(parts)
 
 

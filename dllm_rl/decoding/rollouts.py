@@ -202,14 +202,9 @@ def rollout(
         raise ValueError("tokens_per_step=None is for decodes; a roll-out needs a number of positions a decision")
     decisions = -(-trajectories.to_fill // count) if how.guard is None else trajectories.to_fill  # rounded up
     record = Record(trajectories, count, decisions, how.policy, lam)
+    uniforms = _checked(noise, generator, trajectories, how.tries)
     for step in decoding_steps(
-        model,
-        trajectories,
-        how,
-        uniforms=_checked(noise, generator, trajectories, how.tries),
-        generator=generator,
-        max_tokens=max_tokens,
-        max_masked=max_masked,
+        model, trajectories, how, uniforms=uniforms, generator=generator, max_tokens=max_tokens, max_masked=max_masked
     ):
         record.add(step)
     return record.result(num_generations)

@@ -51,11 +51,7 @@ def _check_weights(path: Path) -> None:
 
 @contextmanager
 def named_model(model: str, part: str) -> Iterator[None]:
-    """Whatever transformers and its libraries raise while a part of a model is loaded, in one sentence.
-
-    Raises:
-        ValueError: With the model's name and what was said first.
-    """
+    """What transformers and its libraries raise while a part of a model is loaded, as a ValueError of one sentence."""
     try:
         yield
     except Exception as error:  # tokenizers raises `Exception` itself

@@ -254,14 +254,6 @@ class LladaForMaskedLM(LladaPreTrainedModel):
         self.model = LladaModel(config)
         self.post_init()
 
-    def get_input_embeddings(self) -> nn.Embedding:
-        """The token embedding."""
-        return self.model.get_input_embeddings()
-
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Replace the token embedding."""
-        self.model.set_input_embeddings(value)
-
     def get_output_embeddings(self) -> LladaHead:
         """The output head."""
         return self.model.transformer.ff_out

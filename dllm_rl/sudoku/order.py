@@ -69,11 +69,7 @@ def assess(record: Decode, *, seed: int) -> Assessment:
 
 
 def ladder_order(record: Decode) -> LadderOrder:
-    """Judge the order of decodes of puzzles by the ladder of rules.
-
-    Raises:
-        TypeError: The problems are no puzzles, so that there is no ladder.
-    """
+    """Judge the order of decodes of puzzles by the ladder of rules."""
     puzzles = _puzzles(record)
     cells = torch.tensor(puzzles.layout.cell_positions, device=record.step_of.device)
     cell_of = torch.zeros_like(record.step_of[0]).index_put((cells,), torch.arange(len(cells), device=cells.device))

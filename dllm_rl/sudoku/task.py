@@ -20,11 +20,7 @@ Tail = Literal["free", "prefill", "scored"]
 
 
 def check_tail(tail: str, tail_id: int | None) -> None:
-    """Look at what the positions outside the map are to be.
-
-    Raises:
-        ValueError: It is unknown, or needs a `tail_id`.
-    """
+    """Refuse a tail that is unknown, or needs a `tail_id` and has none."""
     if tail not in get_args(Tail):
         raise ValueError(f"tail {tail!r} is unknown; use one of {get_args(Tail)}")
     if tail != "free" and tail_id is None:

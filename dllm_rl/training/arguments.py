@@ -1,10 +1,12 @@
 """Arguments of RL training: those of a run and the hyperparameters of docs/objective.md."""
+# ruff: noqa: RUF009 (`option` is a field)
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from dllm_rl.policy import PolicyConfig, annealed
 from dllm_rl.terms.objective import ObjectiveConfig
+from dllm_rl.training.options import option
 from llm_rl.core._checks import check_choice, check_count, check_rate
 from llm_rl.training.arguments import RunArguments, part_of, refuse_idle
 from llm_rl.training.lora import add_lora
@@ -21,48 +23,36 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
     `per_device_train_batch_size` is the number of problems of a roll-out, `max_steps` counts optimizer steps.
     """
 
-    num_generations: int = field(default=8, metadata={"help": "G: trajectories for each problem."})
-    num_iterations: int = field(default=1, metadata={"help": "mu: passes of updates over one roll-out."})
-    num_mini_batches: int = field(
-        default=1,
-        metadata={
-            "help": "Parts that the states of a roll-out are dealt out to in each of these passes, an optimizer step "
-            "each; several are for judged decisions and the cross-entropy, which need no ratio of others."
-        },
+    num_generations: int = option(8, "G: trajectories for each problem.")
+    num_iterations: int = option(1, "mu: passes of updates over one roll-out.")
+    num_mini_batches: int = option(
+        1,
+        "Parts that the states of a roll-out are dealt out to in each of these passes, an optimizer step "
+        "each; several are for judged decisions and the cross-entropy, which need no ratio of others.",
     )
-    tokens_per_step: int = field(
-        default=1, metadata={"help": "k: positions that a decision of a roll-out fills from one forward pass."}
+    tokens_per_step: int = option(1, "k: positions that a decision of a roll-out fills from one forward pass.")
+    on_error: RolloutOnError = option(
+        "end",
+        "A wrong token ends the trajectory (end), is replaced by the answer's (correct), the decision is "
+        "drawn again, up to judged_draws times (redraw), or none is written: of the surest positions those are "
+        "filled with which a completion is left (guard).",
     )
-    on_error: RolloutOnError = field(
-        default="end",
-        metadata={
-            "help": "A wrong token ends the trajectory (end), is replaced by the answer's (correct), the decision is "
-            "drawn again, up to judged_draws times (redraw), or none is written: of the surest positions those are "
-            "filled with which a completion is left (guard)."
-        },
+    position_temperature_end: float | None = option(
+        None, "T_pos at the end of training, reached linearly; None: constant."
     )
-    position_temperature_end: float | None = field(
-        default=None, metadata={"help": "T_pos at the end of training, reached linearly; None: constant."}
+    rl_learning_rate: float | None = option(None, "Rate of the first term; None: learning_rate.")
+    sft_learning_rate: float | None = option(None, "Rate of the second term; None: learning_rate.")
+    max_tokens_per_pass: int = option(65536, "Largest number of tokens in one forward pass.")
+    max_masked_per_pass: int | None = option(
+        None, "Largest number of masked positions in one forward pass; None: no bound."
     )
-    rl_learning_rate: float | None = field(
-        default=None, metadata={"help": "Rate of the first term; None: learning_rate."}
+    lora_r: int = option(0, "Rank of LoRA adapters; 0 trains every weight.")
+    lora_alpha: int = option(32, "Scale of the adapters: alpha / r.")
+    lora_dropout: float = option(
+        0.0, "Dropout on the adapters' inputs; above 0 the ratio of a fresh roll-out is not 1."
     )
-    sft_learning_rate: float | None = field(
-        default=None, metadata={"help": "Rate of the second term; None: learning_rate."}
-    )
-    max_tokens_per_pass: int = field(default=65536, metadata={"help": "Largest number of tokens in one forward pass."})
-    max_masked_per_pass: int | None = field(
-        default=None, metadata={"help": "Largest number of masked positions in one forward pass; None: no bound."}
-    )
-    lora_r: int = field(default=0, metadata={"help": "Rank of LoRA adapters; 0 trains every weight."})
-    lora_alpha: int = field(default=32, metadata={"help": "Scale of the adapters: alpha / r."})
-    lora_dropout: float = field(
-        default=0.0,
-        metadata={"help": "Dropout on the adapters' inputs; above 0 the ratio of a fresh roll-out is not 1."},
-    )
-    lora_target_modules: list[str] | None = field(
-        default=None,
-        metadata={"help": "Last names of the layers that get adapters; None: the model's own, all matrices of LLaDA."},
+    lora_target_modules: list[str] | None = option(
+        None, "Last names of the layers that get adapters; None: the model's own, all matrices of LLaDA."
     )
 
     def __post_init__(self) -> None:

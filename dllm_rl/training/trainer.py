@@ -268,16 +268,11 @@ class UnmaskTrainer(BufferedTrainer):
             self.accelerator.backward(scale * (policy + others))
 
     def _how(self) -> Decoding:
-        if self.args.on_error == "guard":
-            count = self.args.tokens_per_step
+        count, on_error = self.args.tokens_per_step, self.args.on_error
+        if on_error == "guard":
             return Decoding("margin", tokens_per_step=count, policy=self.policy, on_error="end", guard="completable")
-        return Decoding(
-            "policy",
-            tokens_per_step=self.args.tokens_per_step,
-            policy=self.policy,
-            on_error=self.args.on_error,
-            draws=self.args.judged_draws if self.args.on_error == "redraw" else Decoding.draws,
-        )
+        draws = self.args.judged_draws if on_error == "redraw" else Decoding.draws
+        return Decoding("policy", tokens_per_step=count, policy=self.policy, on_error=on_error, draws=draws)
 
     def _make_rollout(self, model: nn.Module, inputs: dict[str, UnmaskBatch]) -> list[Rollout]:
         problems = inputs["problems"].to(self.args.device)

@@ -66,11 +66,7 @@ class MiniBatch:
     noise: StateNoise
 
     def has(self, problem_of: Tensor) -> Tensor:
-        """Which of U states are its own, bool `(U,)`; all parts have as many of a problem's, up to one.
-
-        Args:
-            problem_of: int64 `(U,)`, the problem of each state.
-        """
+        """Which of U states of problems int64 `(U,)` are its own; all parts have as many of a problem's, up to one."""
         order = (problem_of + self.noise.of_states(problem_of, DEALT)).argsort()  # problem by problem, each shuffled
         counts = problem_of.bincount()
         before = (counts.cumsum(0) - counts)[problem_of[order]]

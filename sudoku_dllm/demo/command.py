@@ -29,20 +29,13 @@ def add_demo(parser: argparse.ArgumentParser) -> None:
 
 
 def demo(args: argparse.Namespace) -> int:
-    """Serve the page until Ctrl-C, or write it.
-
-    Raises:
-        ValueError: A model is none that the page can compute.
-        OSError: The port is taken, or the folder cannot be written.
-    """
+    """Serve the page until Ctrl-C, or write it."""
     # What follows needs torch, which takes seconds to import.
-    from transformers.utils import logging
-
+    from llm_rl.training.quiet import quiet_libraries
     from sudoku_dllm.demo.export import Arguments, export
     from sudoku_dllm.demo.serve import serve
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    quiet_libraries()
     if args.output_dir is not None:
         print(f"{export(Arguments(args.models, output_dir=args.output_dir))}: the page, for any server of files")
         return 0

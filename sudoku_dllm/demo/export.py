@@ -125,11 +125,7 @@ def solves(model: Any, tokenizer: Any, puzzle: str, tail: int) -> bool:
 
 
 def describe(name: str, folder: Path, tail: int) -> tuple[dict[str, Any], bytes]:
-    """A model as the page has it.
-
-    Returns:
-        Name, number of parameters, configuration, layout, file of weights, and whether it solves the first example of
-        its board size, as JSON; and that file.
+    """A model as the page has it, in JSON, with the file of its weights.
 
     Raises:
         ValueError: It is no LLaDA, or cannot be loaded.
@@ -155,11 +151,7 @@ def describe(name: str, folder: Path, tail: int) -> tuple[dict[str, Any], bytes]
 
 
 def examples() -> list[dict[str, Any]]:
-    """Puzzles to choose from: of each board size and tier the first one of the frozen test sets, easy tiers first.
-
-    Returns:
-        Size, hardest rule that a solution by logic needs, and puzzle of each, as JSON.
-    """
+    """Puzzles to choose from: of each board size and tier the first one of the frozen test sets, easy tiers first."""
     found = []
     for size in SIZES:
         with (DATA / "puzzles" / f"sudoku{size}x{size}_test.csv").open(newline="") as file:

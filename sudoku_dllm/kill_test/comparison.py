@@ -59,33 +59,20 @@ class Difference:
 
 @dataclass
 class Part:
-    """What was compared of one part of two runs.
-
-    Attributes:
-        files: How many files.
-        different: How many of them differ.
-        first: The difference of the lowest step.
-        largest: The largest absolute difference of all.
-    """
+    """What was compared of one part of two runs: how many files, and how many of them differ."""
 
     files: int = 0
     different: int = 0
-    first: Difference | None = None
-    largest: float | None = None
+    first: Difference | None = None  # that of the lowest step
+    largest: float | None = None  # absolute, of all
 
 
 @dataclass
 class Comparison:
-    """Two training folders beside each other.
-
-    Attributes:
-        parts: What was compared, by name.
-        left_over: Files and folders that only the second one has.
-        not_compared: Names of the files that were not compared.
-    """
+    """Two training folders beside each other: what was compared, by name, and which files were not."""
 
     parts: dict[str, Part] = field(default_factory=dict)
-    left_over: tuple[str, ...] = ()
+    left_over: tuple[str, ...] = ()  # files and folders that only the second one has
     not_compared: tuple[str, ...] = ()
 
     @property
@@ -98,13 +85,7 @@ class Comparison:
 def compare_runs(expected: Path, found: Path, ignore: Sequence[str] = ()) -> Comparison:
     """Compare all files of two training folders whose format is known: safetensors, torch, JSON, JSON lines, parquet.
 
-    Args:
-        expected: A run that was left alone.
-        found: The run to judge.
-        ignore: Patterns of fields that may differ beside `TIMES`.
-
-    Returns:
-        What was compared, and the first difference of each part.
+    Fields that fit a pattern of `ignore` may differ, as those of `TIMES` may.
     """
     result, skipped = Comparison(), set[str]()
     ours = {name for name in file_names(expected)}
@@ -160,27 +141,22 @@ def _compare_files(expected: Path, found: Path, name: str, part: str, ignore: Se
 
 @dataclass(frozen=True)
 class _Walk:
-    """Finds the leaves that differ.
+    """Finds the leaves that differ."""
 
-    Attributes:
-        ignore: Patterns of fields.
-        lines: Whether a field `step` says where a line belongs.
-    """
-
-    ignore: Sequence[str]
-    lines: bool
+    ignore: Sequence[str]  # patterns of fields
+    lines: bool  # whether a field `step` says where a line belongs
 
     def differences(
         self, one: Any, other: Any, step: int | None, name: str
     ) -> Iterator[tuple[int | None, str, Any, Any]]:
         """Step, name and both values of each."""
         if isinstance(one, Mapping) and isinstance(other, Mapping):
-            step = self._step(one, step)
+            step, absent = self._step(one, step), _Absent()
             for key in [*one, *(key for key in other if key not in one)]:
                 if any(fnmatch(str(key), pattern) for pattern in self.ignore):
                     continue
                 label = f"{name}.{key}" if name else str(key)
-                yield from self.differences(one.get(key, _ABSENT), other.get(key, _ABSENT), step, label)
+                yield from self.differences(one.get(key, absent), other.get(key, absent), step, label)
         elif isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
             for index, (left, right) in enumerate(zip(one, other, strict=False)):
                 yield from self.differences(left, right, step, f"{name}[{index}]")
@@ -198,9 +174,6 @@ class _Walk:
 class _Absent:
     def __repr__(self) -> str:
         return "absent"
-
-
-_ABSENT = _Absent()
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -51,28 +51,18 @@ class Failure:
 
 @dataclass(frozen=True)
 class Interrupted:
-    """What happened to a run.
-
-    Attributes:
-        kills: The kills in their order.
-        failures: Starts that did not go on.
-        finished: Whether the program ended with exit code 0 at last.
-    """
+    """What happened to a run: its kills in their order, and starts that did not go on."""
 
     kills: tuple[Kill, ...]
     failures: tuple[Failure, ...]
-    finished: bool
+    finished: bool  # whether the program ended with exit code 0 at last
 
 
 class KilledRun:
-    """A run that is killed at moments.
+    """A run that is killed at moments, by the rhythm of one that was left alone.
 
-    Args:
-        program: What to start, again after each kill.
-        folder: Where it trains.
-        log: Where it prints to.
-        rhythm: The rhythm of the run that was left alone.
-        timeout: Seconds that a start may take.
+    The program, which is started again after each kill, trains in the folder and prints to the log; each start may take
+    `timeout` seconds.
     """
 
     def __init__(self, program: Program, folder: Path, log: Path, rhythm: Rhythm, timeout: float) -> None:
@@ -129,16 +119,12 @@ class KilledRun:
         unfinished = tuple(sorted(fresh.keys() - known))
         starting = seconds < self.rhythm.starting_seconds and not fresh
         phase = "saving" if unfinished else "starting" if starting else "training"
-        self._went_on = max(self._whole(), default=-1) > self._stopped_with
-        self.kills.append(Kill(seconds, max(self._whole(), default=None), phase, unfinished))
+        step = max(self._whole(), default=None)
+        self._went_on = step is not None and step > self._stopped_with
+        self.kills.append(Kill(seconds, step, phase, unfinished))
         self._note_stop()
-        _logger.info(
-            "kill %d after %.1f s while %s, last whole checkpoint %s",
-            len(self.kills),
-            seconds,
-            phase,
-            self.kills[-1].step,
-        )
+        told = "kill %d after %.1f s while %s, last whole checkpoint %s"
+        _logger.info(told, len(self.kills), seconds, phase, step)
 
     def _note_stop(self) -> None:
         self._stopped_at, self._stopped_with = time.time(), max(self._whole(), default=-1)
@@ -159,9 +145,8 @@ class KilledRun:
             place = self.log.parent / REMOVED
             place.mkdir(exist_ok=True)
             last.rename(place / f"{len(self.failures) + 1}-{last.name}")
-        self.failures.append(
-            Failure(len(self.kills), code, lines[-1].strip() if lines else "", last.name if last else None)
-        )
+        told = lines[-1].strip() if lines else ""
+        self.failures.append(Failure(len(self.kills), code, told, last.name if last else None))
         self._note_stop()
-        _logger.info("exit code %s after %d kills: %s", code, len(self.kills), self.failures[-1].last_line)
+        _logger.info("exit code %s after %d kills: %s", code, len(self.kills), told)
         return last is not None

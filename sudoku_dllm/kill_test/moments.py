@@ -69,11 +69,6 @@ def draw_moments(rhythm: Rhythm, kills: int, seed: int) -> list[Moment]:
     """Draw moments over a run from its first step to its end, uniformly in each of as many equal parts.
 
     About half of them wait for the next checkpoint that is being written; one in ten comes while the program starts.
-
-    Args:
-        rhythm: The rhythm of the run that was left alone.
-        kills: How many moments to draw.
-        seed: Seed of the draws.
     """
     source, starting, last = random.Random(seed), rhythm.starting_seconds, max(rhythm.seen.values())
     end = min(rhythm.seconds, last + 2 * rhythm.gap_seconds) if rhythm.gap_seconds else rhythm.seconds
@@ -98,14 +93,9 @@ def draw_moments(rhythm: Rhythm, kills: int, seed: int) -> list[Moment]:
 
 
 class Trigger:
-    """Says when a moment has come.
+    """Says when a moment, as drawn by the rhythm of the run left alone, has come after a start at the time `began`.
 
-    Args:
-        moment: The moment, as drawn.
-        rhythm: The rhythm of the run left alone.
-        found: Steps of the checkpoints that are there at the start.
-        early: Whether it may come before a new checkpoint.
-        began: Time of the start.
+    `found` are steps of the checkpoints that are there then; only an `early` one may come before a new checkpoint.
     """
 
     def __init__(self, moment: Moment, rhythm: Rhythm, found: Iterable[int], early: bool, began: float) -> None:
@@ -134,15 +124,7 @@ class Trigger:
 
 
 def observe(folder: Path, ended: Callable[[], bool]) -> Rhythm:
-    """Watch a run from its start to its end.
-
-    Args:
-        folder: Where it trains.
-        ended: Whether it has ended.
-
-    Raises:
-        ValueError: It wrote no checkpoint.
-    """
+    """Watch a run in a folder from its start to its end; a ValueError if it wrote no checkpoint."""
     began, seen = time.monotonic(), dict[int, float]()
     while True:
         over = ended()

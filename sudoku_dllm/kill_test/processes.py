@@ -73,11 +73,7 @@ class Started:
 
 
 def check_command(command: Sequence[str]) -> None:
-    """Find what is wrong with a command before anything runs.
-
-    Raises:
-        ValueError: It is empty, or no argument holds `{folder}`.
-    """
+    """Refuse a command that is empty, or of which no argument holds `{folder}`, before anything runs."""
     if not any(FOLDER in word for word in command):
         raise ValueError(
             f"the command {' '.join(command)!r} does not say where to train; write {FOLDER} in the place of its folder"

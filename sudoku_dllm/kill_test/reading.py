@@ -2,6 +2,7 @@
 
 import json
 import pickle  # nosec B403 # for the name of the error that torch.load raises
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,30 +25,29 @@ class UnreadableError(ValueError):
 
 
 def read(path: Path, folder: Path) -> Any:
-    """Read a file.
+    """Read a file, whose ending says what it is: dictionaries, lists, tensors, numbers, texts and None in one another.
 
-    Args:
-        path: The file, whose ending says what it is.
-        folder: The run's; texts that begin with its path begin with `{folder}` afterwards.
-
-    Returns:
-        Dictionaries, lists, tensors, numbers, texts and None in one another.
+    Texts that begin with the path of the run's folder begin with `{folder}` afterwards.
 
     Raises:
         UnsupportedError: The ending is none of safetensors, pt, pth, bin, json, jsonl, parquet, or it needs pickle.
         UnreadableError: The file is damaged.
     """
+
+    def relative(value: Any) -> Any:
+        inside = isinstance(value, str) and value.startswith(str(folder))
+        return FOLDER + value.removeprefix(str(folder)) if inside else value
+
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
         if path.suffix in (".pt", ".pth", ".bin"):
             with torch.serialization.safe_globals(_NUMPY_STATES):
-                return _plain(torch.load(path, map_location="cpu", weights_only=True))
+                return _mapped(torch.load(path, map_location="cpu", weights_only=True), _tensor)
         if path.suffix == ".json":
-            return _relative(json.loads(path.read_text(encoding="utf-8")), str(folder))
+            return _mapped(json.loads(path.read_text(encoding="utf-8")), relative)
         if path.suffix == ".jsonl":
-            lines = path.read_text(encoding="utf-8").splitlines()
-            return [_relative(json.loads(line), str(folder)) for line in lines]
+            return [_mapped(json.loads(line), relative) for line in path.read_text(encoding="utf-8").splitlines()]
         if path.suffix == ".parquet":
             return _rows(path)
     except pickle.UnpicklingError as error:
@@ -57,21 +57,15 @@ def read(path: Path, folder: Path) -> Any:
     raise UnsupportedError(path.name)
 
 
-def _plain(value: Any) -> Any:
-    """Arrays as tensors, within dictionaries and lists."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+def _tensor(value: Any) -> Any:
     return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value
 
 
-def _relative(value: Any, folder: str) -> Any:
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A value with another one in the place of each leaf of its dictionaries and lists."""
     if isinstance(value, dict):
-        return {key: _relative(item, folder) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_relative(item, folder) for item in value]
-    return FOLDER + value.removeprefix(folder) if isinstance(value, str) and value.startswith(folder) else value
+        return {key: _mapped(item, change) for key, item in value.items()}
+    return [_mapped(item, change) for item in value] if isinstance(value, (list, tuple)) else change(value)
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

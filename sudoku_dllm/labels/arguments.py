@@ -1,4 +1,5 @@
 """Arguments of the comparison of labels: what is compared, on what, and the recipe of the objective."""
+# ruff: noqa: RUF009 (`option` is a field)
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from dllm_rl.sudoku import Tail
 from dllm_rl.task import Learned
 from dllm_rl.terms.expected_reward import FForm
 from dllm_rl.terms.objective import Reduction
+from dllm_rl.training.options import option
 from llm_rl.core._checks import check_count
 from llm_rl.training.arguments import refuse_idle
 from sudoku_dllm.trials.arguments import SOURCE, BudgetedArguments, ComparisonArguments
@@ -37,46 +39,30 @@ class ScriptArguments(ComparisonArguments):
     LISTS: ClassVar[tuple[str, ...]] = (*ComparisonArguments.LISTS, "eval_data", "strategies")
 
     model: str = field(default="llada-sudoku6x6", metadata=ComparisonArguments.__dataclass_fields__["model"].metadata)
-    dtype: str = field(default="auto", metadata={"help": "Type of the weights: auto (as saved), bfloat16 or float32."})
-    data: str = field(
-        default=str(DATA / "sudoku6x6_train.jsonl"),
-        metadata={"help": "Training prompts: .jsonl, .csv or .parquet with a `prompt` column."},
+    dtype: str = option("auto", "Type of the weights: auto (as saved), bfloat16 or float32.")
+    data: str = option(
+        str(DATA / "sudoku6x6_train.jsonl"), "Training prompts: .jsonl, .csv or .parquet with a `prompt` column."
     )
-    max_puzzles: int = field(default=200, metadata={"help": "Train on the first so many prompts; 0 is all."})
-    images: int = field(
-        default=1, metadata={"help": "Boards made of each prompt: itself and images under symmetries; 1 is no image."}
+    max_puzzles: int = option(200, "Train on the first so many prompts; 0 is all.")
+    images: int = option(1, "Boards made of each prompt: itself and images under symmetries; 1 is no image.")
+    symmetries: Symmetries = option("all", "Symmetries of these images: digits, or all.")
+    eval_data: list[str] = option(
+        [str(DATA / f"sudoku6x6_{name}.jsonl") for name in ("few_test", "test")], "Sets of held-out prompts."
     )
-    symmetries: Symmetries = field(default="all", metadata={"help": "Symmetries of these images: digits, or all."})
-    eval_data: list[str] = field(
-        default_factory=lambda: [str(DATA / f"sudoku6x6_{name}.jsonl") for name in ("few_test", "test")],
-        metadata={"help": "Sets of held-out prompts."},
+    eval_puzzles: int = option(1000, "Held-out puzzles of each set; 0 is all.")
+    strategies: list[str] = option(["margin"], "Decoding strategies to judge by; the first one leads.")
+    curve_data: str = option(
+        str(DATA / "sudoku6x6_few_validation.jsonl"), "Held-out prompts for a curve over training."
     )
-    eval_puzzles: int = field(default=1000, metadata={"help": "Held-out puzzles of each set; 0 is all."})
-    strategies: list[str] = field(
-        default_factory=lambda: ["margin"], metadata={"help": "Decoding strategies to judge by; the first one leads."}
+    curve_puzzles: int = option(200, "Held-out puzzles for each point of the curve.")
+    curve_points: int = option(0, "Points of the curve; 0 is no curve.")
+    prompt_template: str | None = option(
+        None, "Rewrite every prompt with this template (e.g. compact), or keep the prompts as they are."
     )
-    curve_data: str = field(
-        default=str(DATA / "sudoku6x6_few_validation.jsonl"),
-        metadata={"help": "Held-out prompts for a curve over training."},
-    )
-    curve_puzzles: int = field(default=200, metadata={"help": "Held-out puzzles for each point of the curve."})
-    curve_points: int = field(default=0, metadata={"help": "Points of the curve; 0 is no curve."})
-    prompt_template: str | None = field(
-        default=None,
-        metadata={"help": "Rewrite every prompt with this template (e.g. compact), or keep the prompts as they are."},
-    )
-    max_gen_length: int = field(default=40, metadata={"help": "Response length in tokens."})
-    rule: str = field(
-        default="singles", metadata={"help": "Cells definite under this rule (or group) of sudoku_env.logic are S1."}
-    )
-    tail: Tail = field(
-        default="free",
-        metadata={"help": "Positions outside the map: any token earns lambda (free), prefill, or scored."},
-    )
-    arms: list[str] = field(
-        default_factory=lambda: ["sft", "sft_definite", "ce", "objective"],
-        metadata={"help": f"Trainings to compare, of {', '.join(ARMS)}."},
-    )
+    max_gen_length: int = option(40, "Response length in tokens.")
+    rule: str = option("singles", "Cells definite under this rule (or group) of sudoku_env.logic are S1.")
+    tail: Tail = option("free", "Positions outside the map: any token earns lambda (free), prefill, or scored.")
+    arms: list[str] = option(["sft", "sft_definite", "ce", "objective"], f"Trainings to compare, of {', '.join(ARMS)}.")
     rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
 
     def __post_init__(self) -> None:
@@ -114,45 +100,27 @@ class RecipeArguments(BudgetedArguments):
     The rate follows the budget (`warmup_share`, `decay_share` of the script), so it takes no schedule of its own.
     """
 
-    max_steps: int = field(
-        default=UPDATES["objective"],
-        metadata={
-            "help": "Updates of the objective; each other arm takes as many as cost as much at the default settings."
-        },
+    max_steps: int = option(
+        UPDATES["objective"],
+        "Updates of the objective; each other arm takes as many as cost as much at the default settings.",
     )
-    per_device_train_batch_size: int = field(default=24, metadata={"help": "Puzzles of a roll-out."})
-    num_generations: int = field(default=1, metadata={"help": "G: without the first term, more puzzles teach more."})
-    tokens_per_step: int = field(
-        default=4, metadata={"help": "k: positions that a decision fills: four times the puzzles for the same passes."}
+    per_device_train_batch_size: int = option(24, "Puzzles of a roll-out.")
+    num_generations: int = option(1, "G: without the first term, more puzzles teach more.")
+    tokens_per_step: int = option(4, "k: positions that a decision fills: four times the puzzles for the same passes.")
+    position_temperature: float = option(
+        3.0, "T_pos at the start: at the library's 0.05 few states are visited and f is nearly flat."
     )
-    position_temperature: float = field(
-        default=3.0,
-        metadata={"help": "T_pos at the start: at the library's 0.05 few states are visited and f is nearly flat."},
+    position_temperature_end: float | None = option(
+        0.3, "T_pos at the end, where f weighs the cells that compete for the largest margin."
     )
-    position_temperature_end: float | None = field(
-        default=0.3,
-        metadata={"help": "T_pos at the end, where f weighs the cells that compete for the largest margin."},
+    f_form: FForm = option("log", "In logarithms, states where f is small teach as much as others.")
+    ce_weight: float = option(
+        1.0, "Weight of the masked cross-entropy at visited states, which keeps the digits right."
     )
-    f_form: FForm = field(
-        default="log", metadata={"help": "In logarithms, states where f is small teach as much as others."}
+    ce_on: Learned = option("definite", "It counts definite cells and the tail: what can be learned as a rule.")
+    state_fraction: float = option(0.3, "Share of the states in an update: neighbors in a trajectory teach the same.")
+    policy_weight: float = option(
+        0.0, "Weight of the first term, whose gradient is noise at this batch; above 0 it needs groups."
     )
-    ce_weight: float = field(
-        default=1.0,
-        metadata={"help": "Weight of the masked cross-entropy at visited states, which keeps the digits right."},
-    )
-    ce_on: Learned = field(
-        default="definite", metadata={"help": "It counts definite cells and the tail: what can be learned as a rule."}
-    )
-    state_fraction: float = field(
-        default=0.3, metadata={"help": "Share of the states in an update: neighbors in a trajectory teach the same."}
-    )
-    policy_weight: float = field(
-        default=0.0,
-        metadata={"help": "Weight of the first term, whose gradient is noise at this batch; above 0 it needs groups."},
-    )
-    reduction: Reduction = field(
-        default="mean", metadata={"help": "Over steps: sum, or mean, independent of the blanks."}
-    )
-    learning_rate: float = field(
-        default=4e-3, metadata={"help": "Rate of both terms of the objective, unless given apart."}
-    )
+    reduction: Reduction = option("mean", "Over steps: sum, or mean, independent of the blanks.")
+    learning_rate: float = option(4e-3, "Rate of both terms of the objective, unless given apart.")

@@ -21,7 +21,7 @@ from sudoku_dllm.labels.card import write_card
 from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.labels.page import write_page
 from sudoku_dllm.labels.report import Outcomes, closing_text, draw, plan
-from sudoku_dllm.trials.arguments import SOURCE
+from sudoku_dllm.trials.arguments import BASE, SOURCE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.recipe import RecipeTrial
 from sudoku_dllm.trials.reporting import closing_line, watched, write_table
@@ -105,7 +105,7 @@ class Labels(RecipeTrial):
         print(f"\n{closing_text(outcomes)}\n{watched(run, jobs)}{closing_line(outcomes)}")
         draw(outcomes, run / "solved.png")
         shutil.copyfile(jobs[-1].folder(run) / GIF, run / GIF)
-        for job in jobs:
+        for job in (job for job in jobs if job.arm != BASE):
             write_card(outcomes, job, run)
         page = write_page(outcomes, run, jobs)
         print(f"\nRun folder: {run} (table.csv, solved.png, decode.gif; a folder for each arm)")

@@ -7,7 +7,6 @@ from safetensors import safe_open
 
 from sudoku_dllm.labels.report import Outcomes, column
 from sudoku_dllm.model_card import Figure, save_card
-from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.training import MODEL
 
@@ -23,13 +22,7 @@ WHAT = {
 
 
 def write_card(outcomes: Outcomes, job: Job, run: Path) -> None:
-    """Write the card of the model that a job left; the base has its own.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    if job.arm == BASE:
-        return
+    """Write the card of the model that a job trained."""
     setting, script = outcomes.setting, outcomes.setting.script
     base, strategy, steps = Path(script.model).name, script.strategies[0], script.eval_tokens
     figures, rows = [], []

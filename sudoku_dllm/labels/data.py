@@ -1,6 +1,6 @@
 """What the arms have in common: the puzzles to train on and those held out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,6 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from dllm_rl.models.folder import named_model
 from dllm_rl.sudoku import SudokuTask
-from sudoku_dllm.held_out import check_held_out
 from sudoku_dllm.labels.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.placebo import PlaceboTask
 from sudoku_env.prompts.text import build_prompt, parse_puzzle
@@ -21,22 +20,13 @@ COMPACT = "compact"
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """Base, puzzles and arguments of a run.
-
-    Attributes:
-        script: What to train and how to judge it.
-        args: The recipe of the objective.
-        tokenizer: That of the base.
-        train: Puzzles to train on, images included.
-        tests: Name → held-out puzzles.
-        curve: Held-out puzzles of the curve.
-    """
+    """Arguments of a run, the tokenizer of its base, and its puzzles."""
 
     script: ScriptArguments
     args: RecipeArguments
     tokenizer: PreTrainedTokenizerBase
-    train: list[PreFilled]
-    tests: Mapping[str, list[PreFilled]]
+    train: list[PreFilled]  # images included
+    tests: Mapping[str, list[PreFilled]]  # held out, as those of the curve are
     curve: list[PreFilled]
 
     @classmethod
@@ -65,7 +55,7 @@ class Setting:
         tests = {name: filled(path, script.eval_puzzles) for name, path in script.test_sets.items()}
         curve = filled(script.curve_data, script.curve_puzzles) if script.curve_points else []
         held_out = {f"--eval_data: {name}": each for name, each in tests.items()}
-        check_held_out(train, {**held_out, "--curve_data": curve})
+        _check_held_out(train, {**held_out, "--curve_data": curve})
         return cls(script, args, tokenizer, train, tests, curve)
 
     def task(self, *, placebo: bool = False) -> SudokuTask:
@@ -82,3 +72,13 @@ class Setting:
     def judged_as(self) -> SudokuTask:
         """The task to judge by: definite by singles, whatever is trained, as the random floor is."""
         return SudokuTask(self.tokenizer.pad_token_id)
+
+
+def _check_held_out(train: Sequence[PreFilled], held_out: Mapping[str, Sequence[PreFilled]]) -> None:
+    """Refuse sets by name that share a solution grid with training."""
+    seen = {puzzle.layout.solution.tobytes() for puzzle in train}
+    for name, puzzles in held_out.items():
+        if shared := sum(puzzle.layout.solution.tobytes() in seen for puzzle in puzzles):
+            raise ValueError(
+                f"{name}: {shared} of {len(puzzles)} solution grids occur in training; split by grid first"
+            )

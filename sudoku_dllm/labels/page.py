@@ -2,27 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from transformers import AutoModelForMaskedLM
 
 from dllm_rl.decoding import Decoding
 from sudoku_dllm.labels.report import DEFINITE_FIRST, Outcomes, a_step, column
 from sudoku_dllm.run_page.page import Replay, Table
 from sudoku_dllm.run_page.replays import chosen, replays_of
-from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.reporting import write_report
-from sudoku_dllm.trials.training import MODEL
+from sudoku_dllm.trials.reporting import model_of, write_report
 from sudoku_dllm.trials.words import percent, points, share
 
 
 def write_page(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> Path:
-    """Write the page of a run whose jobs have ended.
-
-    Returns:
-        Its path.
-    """
+    """Write the page of a run whose jobs have ended; its path."""
     setting = outcomes.setting
     facts = {
         "base": setting.script.model,
@@ -60,8 +51,6 @@ def _replays(outcomes: Outcomes, run: Path, jobs: Sequence[Job]) -> list[Replay]
     name, strategy, k = key = outcomes.leading(next(iter(setting.tests)))
     job = next(job for job in jobs if job.arm == outcomes.best(column(key)))
     rows = chosen(outcomes.outcomes[job][column(key)].tolist())
-    folder = setting.script.model if job.arm == BASE else job.folder(run) / MODEL
-    model: Any = AutoModelForMaskedLM.from_pretrained(folder).eval()
     puzzles = [setting.tests[name][row] for row in rows]
     how = Decoding(strategy, tokens_per_step=k)
-    return replays_of(model, f"{job.arm}, {name}", setting.judged_as, puzzles, how)
+    return replays_of(model_of(job, run, setting.script.model), f"{job.arm}, {name}", setting.judged_as, puzzles, how)

@@ -55,13 +55,7 @@ def definite(key: Key) -> tuple[str, str]:
 
 
 class Outcomes(Results):
-    """The results of the arms, read from the run folder.
-
-    Args:
-        setting: Base, puzzles and arguments.
-        run: Folder of the run.
-        jobs: Arms with their seeds; all have a result.
-    """
+    """The results of the arms, read from the run folder; all jobs have one."""
 
     def __init__(self, setting: Setting, run: Path, jobs: Sequence[Job]) -> None:
         arms, seeds = (list(dict.fromkeys(each)) for each in zip(*((job.arm, job.seed) for job in jobs), strict=True))
@@ -223,12 +217,7 @@ def _passes_text(outcomes: Outcomes, name: str, reference: str) -> str:
 
 
 def draw(outcomes: Outcomes, path: Path) -> None:
-    """Draw the share of puzzles that each arm solves, by tokens a step, one panel a test set.
-
-    Args:
-        outcomes: The results.
-        path: PNG to write; an existing file is replaced whole or not at all.
-    """
+    """Draw the share of puzzles that each arm solves, by tokens a step, one panel a test set, to a PNG."""
     plt = load_pyplot()
     script = outcomes.setting.script
     names, how = list(outcomes.setting.tests), script.strategies[0]

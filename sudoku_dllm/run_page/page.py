@@ -17,30 +17,17 @@ ABSOLUTE = re.compile(r"(?<![^\s'\"=(\[{,])(?:/[^\s/'\",;:)\]}]+){2,}/?")
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
-
-    Attributes:
-        title: What it shows.
-        header: Names of the columns; the first names the rows.
-        rows: Cells as they are shown.
-        note: A sentence below it.
-    """
+    """A table of cells as they are shown, with a note below it."""
 
     title: str
-    header: Sequence[str]
+    header: Sequence[str]  # names of the columns; the first names the rows
     rows: Sequence[Sequence[str]]
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Lines over one axis.
-
-    Attributes:
-        title: What is drawn.
-        x: Name of the horizontal axis.
-        lines: Name → points (x, y).
-    """
+    """Lines over one axis of the name `x`: name → points (x, y)."""
 
     title: str
     x: str
@@ -90,11 +77,7 @@ class Page:
     replays: Sequence[Replay] = ()
 
     def write(self, path: Path) -> Path:
-        """Write it, whole or not at all.
-
-        Raises:
-            OSError: It cannot be written.
-        """
+        """Write it, whole or not at all."""
         from llm_rl.training.storage import write_text_whole  # imports torch, which reading a page does without
 
         # A "<" in the data must not end the element that holds it.
@@ -119,11 +102,7 @@ def without_places(value: Any) -> Any:
 
 
 def read_replays(path: Path) -> list[Replay]:
-    """The decodes of a page that `Page.write` wrote.
-
-    Raises:
-        ValueError: It is another file.
-    """
+    """The decodes of a page that `Page.write` wrote; a ValueError for another file."""
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(encoding="utf-8"))
     if found is None:
         raise ValueError(f"{path} is no page of a run")

@@ -26,29 +26,14 @@ def chosen(solved: Sequence[bool]) -> list[int]:
 def replays_of(
     model: nn.Module, name: str, task: SudokuTask, puzzles: Sequence[PreFilled], how: Decoding
 ) -> list[Replay]:
-    """Decode puzzles to their ends and keep every board.
-
-    Args:
-        model: The model.
-        name: Its name, for titles.
-        task: What kind of problems they are.
-        puzzles: The puzzles.
-        how: How to decode.
-    """
+    """Decode puzzles to their ends and keep every board, under titles with the name of the model."""
     batch = task.batch(list(puzzles))
     record = decode(model, batch, how)
     return [replay_in(batch, record, row, name) for row in range(len(puzzles))]
 
 
 def replay_in(batch: PuzzleBatch, record: Decode, row: int, name: str) -> Replay:
-    """A decode that has been made, board by board.
-
-    Args:
-        batch: The puzzles that were decoded.
-        record: What `decode` gave.
-        row: Which of them.
-        name: The name of model and puzzles, for the title.
-    """
+    """One row of a batch that has been decoded, board by board; the title begins with the name."""
     states = record.states_of(row)
     boards = batch.boards(states)
     solution = batch.boards(batch.answers[row : row + 1])[0]

@@ -1,4 +1,5 @@
 """Arguments of the comparison on boards with several right answers, and the recipe of judged decisions."""
+# ruff: noqa: RUF009 (`option` is a field)
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,6 +7,7 @@ from typing import ClassVar
 
 from dllm_rl.terms.objective import Reduction
 from dllm_rl.training.arguments import RolloutOnError
+from dllm_rl.training.options import option
 from llm_rl.core._checks import check_count
 from sudoku_dllm.trials.arguments import SOURCE, BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.rates import rates_help
@@ -52,29 +54,17 @@ class ScriptArguments(ComparisonArguments):
     model: str = field(
         default="llada-sudoku6x6-converged", metadata=ComparisonArguments.__dataclass_fields__["model"].metadata
     )
-    arms: list[str] = field(
-        default_factory=lambda: ["sft", SOURCE, "judged", "imitation"],
-        metadata={"help": f"Trainings to compare, of {', '.join(ARMS)}."},
+    arms: list[str] = option(["sft", SOURCE, "judged", "imitation"], f"Trainings to compare, of {', '.join(ARMS)}.")
+    size: int = option(6, "Size of the boards; the model must know its tokens.")
+    clues: list[int] = option([1, 8], "Fewest and most clues of a board; it has many completions.")
+    boards: int = option(20_000, "Boards to train on, others for each seed.")
+    one_answer: float = option(
+        0.0, "Share of the boards to train on that have one answer and clues as usual for the size."
     )
-    size: int = field(default=6, metadata={"help": "Size of the boards; the model must know its tokens."})
-    clues: list[int] = field(
-        default_factory=lambda: [1, 8], metadata={"help": "Fewest and most clues of a board; it has many completions."}
-    )
-    boards: int = field(default=20_000, metadata={"help": "Boards to train on, others for each seed."})
-    one_answer: float = field(
-        default=0.0,
-        metadata={"help": "Share of the boards to train on that have one answer and clues as usual for the size."},
-    )
-    test_boards: int = field(default=200, metadata={"help": "Held-out boards, the same for all arms and seeds."})
-    test_seed: int = field(
-        default=1, metadata={"help": "Seed of the held-out boards; the rates were chosen on those of seed 0."}
-    )
-    eval_tokens: list[int] = field(
-        default_factory=lambda: [1, 4, 9], metadata={"help": "Cells a pass in decoding the held-out boards."}
-    )
-    draws: int = field(
-        default=50, metadata={"help": "Decodes of the empty board that are drawn, to see how many grids are left."}
-    )
+    test_boards: int = option(200, "Held-out boards, the same for all arms and seeds.")
+    test_seed: int = option(1, "Seed of the held-out boards; the rates were chosen on those of seed 0.")
+    eval_tokens: list[int] = option([1, 4, 9], "Cells a pass in decoding the held-out boards.")
+    draws: int = option(50, "Decodes of the empty board that are drawn, to see how many grids are left.")
     decay_share: float = field(default=0.5, metadata=ComparisonArguments.__dataclass_fields__["decay_share"].metadata)
     rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
 
@@ -93,27 +83,22 @@ class ScriptArguments(ComparisonArguments):
 class RecipeArguments(BudgetedArguments):
     """Judged decisions: of each state many are drawn from one pass and judged, and a right one is taken."""
 
-    max_steps: int = field(
-        default=800, metadata={"help": "Updates of judged decisions; each other arm takes as many as cost as much."}
+    max_steps: int = option(800, "Updates of judged decisions; each other arm takes as many as cost as much.")
+    per_device_train_batch_size: int = option(32, "Boards of a roll-out.")
+    num_generations: int = option(1, "G: decisions are compared, not trajectories.")
+    num_mini_batches: int = option(
+        9, "Updates on a roll-out: about one for each pass of it, every state in one of them."
     )
-    per_device_train_batch_size: int = field(default=32, metadata={"help": "Boards of a roll-out."})
-    num_generations: int = field(default=1, metadata={"help": "G: decisions are compared, not trajectories."})
-    num_mini_batches: int = field(
-        default=9,
-        metadata={"help": "Updates on a roll-out: about one for each pass of it, every state in one of them."},
-    )
-    tokens_per_step: int = field(default=4, metadata={"help": "k: cells that a decision fills."})
-    on_error: RolloutOnError = field(
-        default="redraw", metadata={"help": "A decision that leaves no completion is drawn again."}
-    )
-    position_temperature: float = field(default=0.5, metadata={"help": "T_pos."})
-    token_temperature: float = field(default=1.0, metadata={"help": "T_tok."})
-    policy_weight: float = field(default=0.0, metadata={"help": "Weight of the first term, which gained nothing here."})
-    f_weight: float = field(default=0.0, metadata={"help": "Weight of f, of first positions alone."})
-    judged_weight: float = field(default=1.0, metadata={"help": "Weight of judged decisions."})
-    reduction: Reduction = field(default="mean", metadata={"help": "Over steps: sum, or mean."})
-    learning_rate: float = field(default=4.5e-4, metadata={"help": "Rate of judged decisions."})
-    weight_decay: float = field(default=0.0, metadata={"help": "Weight decay, of all arms."})
+    tokens_per_step: int = option(4, "k: cells that a decision fills.")
+    on_error: RolloutOnError = option("redraw", "A decision that leaves no completion is drawn again.")
+    position_temperature: float = option(0.5, "T_pos.")
+    token_temperature: float = option(1.0, "T_tok.")
+    policy_weight: float = option(0.0, "Weight of the first term, which gained nothing here.")
+    f_weight: float = option(0.0, "Weight of f, of first positions alone.")
+    judged_weight: float = option(1.0, "Weight of judged decisions.")
+    reduction: Reduction = option("mean", "Over steps: sum, or mean.")
+    learning_rate: float = option(4.5e-4, "Rate of judged decisions.")
+    weight_decay: float = option(0.0, "Weight decay, of all arms.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

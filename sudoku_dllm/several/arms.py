@@ -82,11 +82,7 @@ def new_trainer(setting: Setting, arm: str, seed: int, folder: Path, model: PreT
 
 
 def own_answers(model: nn.Module, setting: Setting, boards: Board) -> tuple[Board, Board]:
-    """The boards that a model completes validly, one cell a pass, and its completions.
-
-    Raises:
-        ValueError: It completes none.
-    """
+    """The boards that a model completes validly, one cell a pass, and its completions; a ValueError without any."""
     parts = (boards[first : first + DECODED_AT_ONCE] for first in range(0, len(boards), DECODED_AT_ONCE))
     batches = (setting.batch(part) for part in parts)
     found = np.concatenate([each.boards(decode(model, each, Decoding("margin")).responses) for each in batches])
@@ -138,10 +134,12 @@ class Several(RecipeTrial):
         told = f"{closing_text(outcomes)}\n{watched(run, jobs)}{closing_line(outcomes)}\n"
         write_text_whole(run / "tables.txt", told)
         draw(outcomes, run / "valid.png")
-        for job in jobs:
+        trained = [job for job in jobs if job.arm != BASE]
+        for job in trained:
             write_card(outcomes, job, run)
         print(f"\n{screen(outcomes)}\n\n{closing_line(outcomes)}")
         page = write_page(outcomes, self.setting, run, jobs)
         print(f"Report with replays, for a browser: {page}; tables.txt, valid.png and table.csv beside it.")
-        if trained := [job.folder(run) / MODEL for job in jobs if job.arm != BASE]:
-            print(f"Next: sudoku-dllm decode {'.' * self.script.size**2} --model {trained[-1]} --tokens_per_step 4")
+        if trained:
+            folder = trained[-1].folder(run) / MODEL
+            print(f"Next: sudoku-dllm decode {'.' * self.script.size**2} --model {folder} --tokens_per_step 4")

@@ -7,20 +7,13 @@ import numpy as np
 from sudoku_dllm.model_card import Figure, save_card
 from sudoku_dllm.several.judging import GUARDS
 from sudoku_dllm.several.report import TITLES, Outcomes, valid
-from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.training import MODEL
 from sudoku_dllm.trials.words import percent
 
 
 def write_card(outcomes: Outcomes, job: Job, run: Path) -> None:
-    """Write the card of the model that a job left; the base has its own.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    if job.arm == BASE:
-        return
+    """Write the card of the model that a job trained."""
     script, found = outcomes.script, outcomes.outcomes[job]
     base, steps = Path(script.model).name, script.eval_tokens
     free, rules = ([float(np.mean(found.get(valid(k, guard), np.nan))) for k in steps] for guard in (None, GUARDS[0]))

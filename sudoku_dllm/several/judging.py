@@ -98,11 +98,7 @@ def judge(model: nn.Module, problems: PuzzleBatch, cells: int, guard: NamedCheck
 
 
 def judged(record: Decode) -> Judged:
-    """What decodes of boards came to.
-
-    Args:
-        record: Decodes in which no token was taken back.
-    """
+    """What decodes of boards, in which no token was taken back, came to."""
     puzzles = record.problems
     assert isinstance(puzzles, PuzzleBatch)
     places = torch.tensor(puzzles.layout.cell_positions, device=record.step_of.device)
@@ -160,15 +156,9 @@ def are_valid(grids: Board) -> NDArray[np.bool_]:
 def diversity(
     model: nn.Module, empty: PuzzleBatch, cells: int, draws: int, seed: int, guard: NamedCheck | None = None
 ) -> dict[str, float]:
-    """How many different grids a model makes of the empty board, by drawing positions and tokens.
+    """How many different grids a model makes of one empty board, by so many decodes with positions and tokens drawn.
 
-    Args:
-        model: A model as `dllm_rl.policy.score_states` takes it.
-        empty: One board.
-        cells: Cells a pass.
-        draws: Number of decodes.
-        seed: Random seed of what is drawn.
-        guard: See `judge`.
+    The other arguments are those of `judge`.
 
     Returns:
         "valid", the share of valid decodes; "distinct", how many different valid grids there are.

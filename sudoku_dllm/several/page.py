@@ -2,9 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from transformers import AutoModelForMaskedLM
 
 from dllm_rl import Decoding
 from sudoku_dllm.run_page.page import Replay, Table
@@ -14,8 +11,7 @@ from sudoku_dllm.several.report import CHECKED, TITLES, Outcomes, valid
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.reporting import write_report
-from sudoku_dllm.trials.training import MODEL
+from sudoku_dllm.trials.reporting import model_of, write_report
 from sudoku_dllm.trials.words import points
 
 NOTES = {
@@ -26,11 +22,7 @@ NOTES = {
 
 
 def write_page(outcomes: Outcomes, setting: Setting, run: Path, jobs: Sequence[Job]) -> Path:
-    """Write the page of a run whose jobs have ended.
-
-    Returns:
-        Its path.
-    """
+    """Write the page of a run whose jobs have ended; its path."""
     script = setting.script
     facts = {"base": script.model, "trained on": "boards of {} to {} clues, none held out".format(*script.clues)}
     title = f"{run.name}: Sudoku with several right answers"
@@ -71,8 +63,7 @@ def _replays(outcomes: Outcomes, setting: Setting, run: Path, jobs: Sequence[Job
 
     def replayed(arm: str, how: Decoding, rows: Sequence[int], told: str) -> list[Replay]:
         job = next(job for job in jobs if job.arm == arm)
-        folder = setting.script.model if arm == BASE else job.folder(run) / MODEL
-        model: Any = AutoModelForMaskedLM.from_pretrained(folder).eval()
+        model = model_of(job, run, setting.script.model)
         return replays_of(model, f"{TITLES[arm]}, {told}", setting.task, [filled[row] for row in rows], how)
 
     job = next(job for job in jobs if job.arm == best)

@@ -78,8 +78,6 @@ class Outcomes(Results):
         args: The recipe of judged decisions.
         run: The folder.
         arms: See `Results`, as `seeds` and `within` are.
-        seeds: Seeds of training.
-        within: Names that stand before the arms in the folder.
     """
 
     def __init__(
@@ -272,12 +270,9 @@ def _passes_text(outcomes: Outcomes) -> str:
 
 
 def draw(outcomes: Outcomes, path: Path, looks: Mapping[str, tuple[str, str]] = LOOKS) -> None:
-    """Draw per cent valid by cells a pass, and what is known of the ways with a guard: by the solver the passes.
+    """Draw per cent valid by cells a pass to a PNG, and what is known of the ways with a guard: of the solver's passes.
 
-    Args:
-        outcomes: The results.
-        path: PNG to write; an existing file is replaced whole or not at all.
-        looks: Title and color of each arm.
+    Arms have the titles and colors of `looks`.
     """
     plt = load_pyplot()
     script = outcomes.script

@@ -42,12 +42,7 @@ class Setting:
 
     @classmethod
     def load(cls, script: ScriptArguments, args: RecipeArguments, **options: Any) -> "Setting":
-        """Read the tokenizer, and see that it can read the boards.
-
-        Args:
-            script: What to train and how to judge it.
-            args: The recipe of judged decisions.
-            **options: Attributes that are not as usual.
+        """Read the tokenizer, and see that it can read the boards; options are attributes that are not as usual.
 
         Raises:
             OSError: A file cannot be read.
@@ -78,14 +73,7 @@ class Setting:
         return self._drawn(self.script.test_boards, self.script.test_seed, stream=2, one_answer=1.0)[0]
 
     def training_boards(self, seed: int) -> tuple[Board, Board]:
-        """Boards to train on with a seed, none of them held out, and the grids that they were taken from.
-
-        Args:
-            seed: Seed of the training.
-
-        Returns:
-            uint8 `(N, n²)` each.
-        """
+        """Boards to train on with a seed, none held out, and the grids they were taken from, uint8 `(N, n²)` each."""
         boards, grids = self._drawn(self.script.boards, seed, stream=1, one_answer=self.script.one_answer)
         tests = {board.tobytes() for board in (*self.test_boards(), *self.one_answer_tests())}
         kept = np.array([board.tobytes() not in tests for board in boards])

@@ -1,16 +1,18 @@
 """Arguments that all comparisons of trainings have: which arms and seeds, what each may spend, how they are run."""
+# ruff: noqa: RUF009 (`option` is a field)
 
 import math
 from argparse import SUPPRESS
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
 from dllm_rl.models.shipped import model_folder
 from dllm_rl.training.arguments import UnmaskArguments
+from dllm_rl.training.options import option
 from llm_rl.core._checks import check_count
 from llm_rl.training.arguments import check_seed
 from llm_rl.training.budget import trapezoid
@@ -36,30 +38,24 @@ class ComparisonArguments:
     DEALT: ClassVar[tuple[str, ...]] = ()
     LISTS: ClassVar[tuple[str, ...]] = ("arms", "eval_tokens")
 
-    model: str = field(default="", metadata={"help": "A shipped model, or the folder of a model and its tokenizer."})
-    arms: list[str] = field(default_factory=list, metadata={"help": "Trainings to compare."})
-    seeds: list[int] = field(default_factory=list, metadata={"help": "Seeds of training; none is --seed alone."})
-    eval_tokens: list[int] = field(
-        default_factory=lambda: [1, 2, 4], metadata={"help": "Tokens a step in decoding the held-out puzzles."}
+    model: str = option("", "A shipped model, or the folder of a model and its tokenizer.")
+    arms: list[str] = option([], "Trainings to compare.")
+    seeds: list[int] = option([], "Seeds of training; none is --seed alone.")
+    eval_tokens: list[int] = option([1, 2, 4], "Tokens a step in decoding the held-out puzzles.")
+    train_seconds: float | None = option(
+        None,
+        "CPU seconds (on an accelerator, seconds) that each arm trains for; None: max_steps, with which a "
+        "seed gives the same figures twice.",
     )
-    train_seconds: float | None = field(
-        default=None,
-        metadata={
-            "help": "CPU seconds (on an accelerator, seconds) that each arm trains for; None: max_steps, with which a "
-            "seed gives the same figures twice."
-        },
+    warmup_share: float = option(0.05, "Share of an arm's budget in which the rate rises.")
+    decay_share: float = option(0.4, "Share at its end in which the rate falls to 0.")
+    jobs: int | None = option(
+        None,
+        "Arms at a time, a process of one thread each; 0: one after the other in this process, with all "
+        "threads or the accelerator. By default as many as cores, on an accelerator 0.",
     )
-    warmup_share: float = field(default=0.05, metadata={"help": "Share of an arm's budget in which the rate rises."})
-    decay_share: float = field(default=0.4, metadata={"help": "Share at its end in which the rate falls to 0."})
-    jobs: int | None = field(
-        default=None,
-        metadata={
-            "help": "Arms at a time, a process of one thread each; 0: one after the other in this process, with all "
-            "threads or the accelerator. By default as many as cores, on an accelerator 0."
-        },
-    )
-    rates: list[str] = field(default_factory=list, metadata={"help": "Learning rates of arms, ARM=RATE each."})
-    control_batch_size: int = field(default=128, metadata={"help": "Puzzles in a batch of supervised training."})
+    rates: list[str] = option([], "Learning rates of arms, ARM=RATE each.")
+    control_batch_size: int = option(128, "Puzzles in a batch of supervised training.")
 
     def __post_init__(self) -> None:
         self.model = model_folder(self.model)
@@ -89,14 +85,14 @@ class ComparisonArguments:
 class BudgetedArguments(UnmaskArguments):
     """Arguments of `UnmaskTrainer` where a budget ends the training and its share gives the rate."""
 
-    output_dir: str = field(default=str(Path("runs") / "train_sudoku"), metadata={"help": "Run folder."})
-    lr_scheduler_type: str = field(default="constant", metadata={"help": SUPPRESS})  # the budget sets it
-    max_grad_norm: float = field(default=1.0, metadata={"help": "Clip the gradient to this norm."})
-    logging_steps: float = field(default=10, metadata={"help": "Steps between two lines of metrics."})
-    save_steps: float = field(default=100, metadata={"help": "Steps between two checkpoints."})
-    save_total_limit: int | None = field(default=1, metadata={"help": "Checkpoints to keep."})
-    report_to: str | None = field(default="tensorboard", metadata={"help": "Where else to report."})
-    use_cpu: bool = field(default=None, metadata={"help": "Do not use an accelerator."})  # type: ignore[assignment]
+    output_dir: str = option(str(Path("runs") / "train_sudoku"), "Run folder.")
+    lr_scheduler_type: str = option("constant", SUPPRESS)  # the budget sets it
+    max_grad_norm: float = option(1.0, "Clip the gradient to this norm.")
+    logging_steps: float = option(10, "Steps between two lines of metrics.")
+    save_steps: float = option(100, "Steps between two checkpoints.")
+    save_total_limit: int | None = option(1, "Checkpoints to keep.")
+    report_to: str | None = option("tensorboard", "Where else to report.")
+    use_cpu: bool = option(None, "Do not use an accelerator.")
 
     def __post_init__(self) -> None:
         # Those that are not as by default; `parse` adds those that were given.
@@ -114,8 +110,3 @@ class BudgetedArguments(UnmaskArguments):
     def _idle(self) -> list[tuple[str, object, str]]:
         # The arm "source" has both terms, whatever weights the recipe has: `RecipeTrial` looks at the two rates.
         return [idle for idle in super()._idle() if not idle[0].endswith("learning_rate")]
-
-
-def recorded(script: ComparisonArguments, args: BudgetedArguments) -> dict[str, Any]:
-    """All arguments, as `arguments.json` holds them."""
-    return {**vars(script), **args.to_sanitized_dict()}

@@ -32,15 +32,6 @@ CHANGEABLE = {
 """Arguments that a run may be resumed with others of."""
 
 
-def need_whole_run(checkpoint: str | None) -> None:
-    """End the program if a run is to be resumed from one checkpoint: its arms have some of their own."""
-    if checkpoint not in (None, LAST):
-        fail(
-            f"--resume_from_checkpoint {checkpoint}: arms have checkpoints of their own, so a run is "
-            f"resumed as a whole: give {LAST}, and the run's folder as --output_dir"
-        )
-
-
 def check_same(run: Path, given: Mapping[str, object]) -> None:
     """End the program if a run is resumed with arguments that its other arms were not trained with."""
     kept = json.loads((run / RECORD).read_text(encoding="utf-8"))
@@ -62,7 +53,11 @@ def compare(
         inputs: Files and folders that are read.
     """
     need_reports()
-    need_whole_run(args.resume_from_checkpoint)
+    if (checkpoint := args.resume_from_checkpoint) not in (None, LAST):
+        fail(
+            f"--resume_from_checkpoint {checkpoint}: arms have checkpoints of their own, so a run is "
+            f"resumed as a whole: give {LAST}, and the run's folder as --output_dir"
+        )
     folder = first_says(lambda: RunFolder(args, inputs=inputs))
     args.output_dir = str(folder.path)
     quiet_libraries()

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import setitem
 from pathlib import Path
 from statistics import mean
@@ -45,13 +46,7 @@ class Job:
 
 
 class Pace:
-    """How long jobs still take, by how fast they went so far; a phase not begun takes as long as others'.
-
-    Args:
-        jobs: The jobs.
-        at_a_time: How many run side by side.
-        clock: Gives the time in seconds.
-    """
+    """How long jobs still take, so many at a time, by how fast they went; phases not begun take as long as others'."""
 
     def __init__(self, jobs: Sequence[Job], at_a_time: int, clock: Callable[[], float]) -> None:
         self.left, self.at_a_time, self.clock = list(jobs), max(at_a_time, 1), clock
@@ -87,12 +82,6 @@ class Lines:
     """A line of progress for each job where there is a terminal; elsewhere a line when it begins, one when it ends.
 
     Between them, after `FIRST_SECONDS` and then every `EVERY_SECONDS`, is told how far all are and how long it takes.
-
-    Args:
-        jobs: The jobs.
-        quiet: Print no bars.
-        at_a_time: How many run side by side.
-        clock: Gives the time in seconds.
     """
 
     def __init__(
@@ -159,14 +148,9 @@ def in_this_process(setting: "Trial", run: Path, jobs: Sequence[Job], *, resume:
     for job in jobs:
         lines.begin(job)
         job.folder(run).mkdir(parents=True, exist_ok=True)
-        setting.run(
-            job,
-            job.folder(run),
-            resume=resume,
-            training=lambda share, job=job: lines.show(job, "training", share),  # type: ignore[misc]
-            judging=lambda share, job=job: lines.show(job, "decoding", share),  # type: ignore[misc]
-        )
-        lines.end(job, first_says(lambda job=job: summary(job.folder(run))))  # type: ignore[misc]
+        training, judging = (partial(lines.show, job, phase) for phase in ("training", "decoding"))
+        setting.run(job, job.folder(run), resume=resume, training=training, judging=judging)
+        lines.end(job, first_says(partial(summary, job.folder(run))))
     lines.close()
 
 
@@ -180,11 +164,7 @@ def starting(module: str) -> Any:
 
 
 def in_processes(setting: "Trial", run: Path, jobs: Sequence[Job], at_a_time: int, *, resume: bool) -> list[Job]:
-    """Run jobs in processes of their own, a thread each, at most so many at a time.
-
-    Returns:
-        The jobs that failed; their output is in `log.txt` of their folders.
-    """
+    """Run jobs in processes of their own, a thread each, so many at a time; those that failed say why in `log.txt`."""
     modules = (kind.__module__ for kind in type(setting).__mro__)
     context = starting(next(name for name in modules if name != "__main__"))
     lines = Lines(jobs, setting.quiet, at_a_time)
@@ -254,13 +234,10 @@ def _worker(setting: "Trial", job: Job, folder: Path, resume: bool, shares: Any)
     torch.set_num_threads(1)
     quiet_libraries()
 
-    setting.run(
-        job,
-        folder,
-        resume=resume,
-        training=lambda share: setitem(shares, 0, share),
-        judging=lambda share: setitem(shares, 1, max(share, 1e-6)),
-    )
+    def judging(share: float) -> None:
+        shares[1] = max(share, 1e-6)
+
+    setting.run(job, folder, resume=resume, training=partial(setitem, shares, 0), judging=judging)
 
 
 def _end_with(starter: Any) -> None:

@@ -11,11 +11,7 @@ def rates_help(known: Mapping[str, float]) -> dict[str, str]:
 
 
 def chosen_rates(known: Mapping[str, float], words: Sequence[str]) -> dict[str, float]:
-    """The rate of each arm.
-
-    Args:
-        known: The rates chosen, by arm.
-        words: Others, as ARM=RATE each.
+    """The rate of each arm: those chosen, by arm, in the place of which words ARM=RATE may set others.
 
     Raises:
         ValueError: A word is no such thing, its arm is unknown, or its rate is not positive and finite.

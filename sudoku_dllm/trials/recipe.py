@@ -17,7 +17,7 @@ from llm_rl.training.arguments import refuse_idle
 from llm_rl.training.budget import Budget
 from llm_rl.training.command_line import fail, need_model
 from llm_rl.training.processes import is_first
-from sudoku_dllm.trials.arguments import BASE, SOURCE, BudgetedArguments, ComparisonArguments, recorded
+from sudoku_dllm.trials.arguments import BASE, SOURCE, BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.command import compare
 from sudoku_dllm.trials.jobs import Job, Progress, default_processes
 from sudoku_dllm.trials.training import MODEL, new_model, source_arguments, train_job
@@ -143,12 +143,7 @@ def compare_recipes(
 ) -> None:
     """The command of a setting: look at what its arguments name, then train, judge and report.
 
-    Args:
-        trial: The trial of what is read.
-        load: Reads the base and the puzzles.
-        script: What is compared.
-        args: The recipe.
-        inputs: What is read beside the model.
+    What `load` reads, from the model and the `inputs`, is the trial's setting.
     """
     if script.model == type(script).model and (problem := unknown(script.model)):
         fail(problem)
@@ -161,7 +156,7 @@ def compare_recipes(
             check_folder(Path(script.model))
         return trial(load())
 
-    compare(read, args, lambda: recorded(script, args), [script.model, *inputs])
+    compare(read, args, lambda: {**vars(script), **args.to_sanitized_dict()}, [script.model, *inputs])
 
 
 def prepare_processes(script: ComparisonArguments, args: BudgetedArguments) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from transformers import AutoModelForMaskedLM
+
 from llm_rl.training.logs import read_json_lines
 from llm_rl.training.output_folder import RECORD
 from llm_rl.training.reports import load_pyplot
@@ -15,7 +17,7 @@ from sudoku_dllm.run_page import PAGE, Page, Replay, Table, loss_curve
 from sudoku_dllm.trials.arguments import BASE, SOURCE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.results import Results
-from sudoku_dllm.trials.training import METRICS
+from sudoku_dllm.trials.training import METRICS, MODEL
 
 
 def write_table(table: Any, path: Path) -> None:
@@ -48,6 +50,11 @@ def closing_line(outcomes: Results) -> str:
     """On what the figures were made."""
     seeds = sorted({job.seed for job in outcomes.results if job.arm != BASE})
     return f"Seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}. {machine()}."
+
+
+def model_of(job: Job, run: Path, base: str) -> Any:
+    """The model that a job left in the folder of its run; the base itself, which is not trained."""
+    return AutoModelForMaskedLM.from_pretrained(base if job.arm == BASE else job.folder(run) / MODEL).eval()
 
 
 def write_report(

@@ -74,11 +74,7 @@ class Results:
         self.outcomes = {job: one.outcomes(name) for job, (one, name) in read.items()}
 
     def whole(self) -> "Results":
-        """These results, of every arm with every seed.
-
-        Raises:
-            ValueError: Some are missing.
-        """
+        """These results, of every arm with every seed; a ValueError where some are missing."""
         if self.missing:
             words = ", ".join(f"{job.arm} with seed {job.seed}" for job in self.missing)
             raise ValueError(f"there is no result of {words}; run those first")
@@ -134,13 +130,9 @@ class Results:
     def sweep(
         self, arm: str, ways: Sequence[str], seeds: Sequence[int] | None = None, names: tuple[str, str] = SWEPT
     ) -> Sweep:
-        """An arm decoded in P ways, mean over seeds.
+        """An arm decoded in P ways, mean over seeds, by default the arm's own.
 
-        Args:
-            arm: The arm.
-            ways: What stands before the names of the outcomes.
-            seeds: The seeds; by default the arm's own.
-            names: The outcomes that hold the passes and what is solved.
+        The ways stand before the names of the outcomes, which hold the passes and what is solved.
         """
         return Sweep(*(np.stack([self.column(arm, f"{way}/{name}", seeds).mean(0) for way in ways]) for name in names))
 
@@ -149,11 +141,7 @@ class Results:
     ) -> PassesNeeded | None:
         """The passes in which an arm solves a share, or what another arm does; None without a seed that both have.
 
-        Args:
-            arm: The arm.
-            ways: See `sweep`, as `names` are.
-            goal: The share, or the other arm and the outcome of it.
-            names: See `sweep`.
+        The goal is the share, or the other arm and the outcome of it; ways and names are those of `sweep`.
         """
         seeds = self.seeds(arm) if isinstance(goal, float) else self.seeds(arm, goal[0])
         if not seeds:

@@ -10,11 +10,12 @@ the intervals and the tables are here, for every comparison alike:
     if __name__ == "__main__":
         run_trial(Mine, TrialArguments)
 """
+# ruff: noqa: RUF009 (`option` is a field)
 
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,16 +23,18 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, PreTrainedModel, Trainer, set_seed
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
+from dllm_rl.training.options import option
 from llm_rl.training.arguments import check_seed
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, trapezoid
 from llm_rl.training.command_line import parse
 from llm_rl.training.processes import is_first
+from llm_rl.training.storage import write_text_whole
 from sudoku_dllm.machine import machine
 from sudoku_dllm.trials.command import compare
 from sudoku_dllm.trials.jobs import Job, Progress, default_processes
-from sudoku_dllm.trials.record import write_job
+from sudoku_dllm.trials.record import Records, write_job
 from sudoku_dllm.trials.training import MODEL, NOTHING_SPENT, passes_of, train_job
-from sudoku_dllm.trials.trial_report import START, chosen_arms, report
+from sudoku_dllm.trials.trial_report import START, chosen_arms, table
 
 Judgement = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
 """What a model is worth: figures for its result, and outcomes by name, an entry for each held-out problem."""
@@ -45,23 +48,16 @@ class TrialArguments:
         TRIAL: The trial.
     """
 
-    arms: list[str] | None = field(default=None, metadata={"help": "Trainings to compare; all of them by default."})
-    seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "Random seeds of start and arms."})
-    cpu_seconds: float = field(default=240.0, metadata={"help": "What each arm may spend, in CPU seconds."})
-    max_steps: int | None = field(
-        default=None, metadata={"help": "Updates of each arm in place of seconds; a seed then gives the same twice."}
-    )
-    warmup_share: float = field(default=0.05, metadata={"help": "Share of the budget in which the rate rises."})
-    decay_share: float = field(default=0.3, metadata={"help": "Share at its end in which the rate falls to 0."})
-    jobs: int | None = field(
-        default=None,
-        metadata={"help": "Trainings at a time, a process of one thread each; by default as many as cores."},
-    )
-    output_dir: str = field(default="runs/trial", metadata={"help": "Run folder."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Replace a run in the folder."})
-    resume_from_checkpoint: str | None = field(
-        default=None, metadata={"help": "last: keep the results that are there, begin the others anew."}
-    )
+    arms: list[str] | None = option(None, "Trainings to compare; all of them by default.")
+    seeds: list[int] = option([0, 1, 2], "Random seeds of start and arms.")
+    cpu_seconds: float = option(240.0, "What each arm may spend, in CPU seconds.")
+    max_steps: int | None = option(None, "Updates of each arm in place of seconds; a seed then gives the same twice.")
+    warmup_share: float = option(0.05, "Share of the budget in which the rate rises.")
+    decay_share: float = option(0.3, "Share at its end in which the rate falls to 0.")
+    jobs: int | None = option(None, "Trainings at a time, a process of one thread each; by default as many as cores.")
+    output_dir: str = option("runs/trial", "Run folder.")
+    overwrite_output_dir: bool = option(False, "Replace a run in the folder.")
+    resume_from_checkpoint: str | None = option(None, "last: keep the results that are there, begin the others anew.")
 
     def __post_init__(self) -> None:
         for seed in self.seeds:
@@ -105,12 +101,7 @@ class Trial(ABC):
 
     @abstractmethod
     def start(self, seed: int, folder: Path) -> PreTrainedModel:
-        """The model that all arms of a seed begin with, trained anew.
-
-        Args:
-            seed: Random seed.
-            folder: Where its training may write.
-        """
+        """The model that all arms of a seed begin with, trained anew; its training may write to the folder."""
 
     def load(self, folder: Path) -> PreTrainedModel:
         """A start that was saved to a folder; by default a masked language model."""
@@ -119,24 +110,14 @@ class Trial(ABC):
 
     @abstractmethod
     def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:
-        """The trainer of an arm; what making it takes (sampling pairs, say) is spent of the arm's budget.
+        """The trainer of an arm, one of `ARMS`, which trains a copy of the start in place and writes to the folder.
 
-        Args:
-            arm: One of `ARMS`.
-            model: A copy of the start, to be trained in place.
-            seed: Random seed.
-            folder: Where it writes.
+        What making it takes (sampling pairs, say) is spent of the arm's budget.
         """
 
     @abstractmethod
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
-        """What a model is worth: the outcome "solved", where there is one, and `FIGURES`.
-
-        Args:
-            model: A start, or an arm's model.
-            seed: Its random seed.
-            folder: Where judging may write.
-        """
+        """What a start or an arm's model is worth: the outcome "solved", where there is one, and `FIGURES`."""
 
     @property
     def processes(self) -> int:
@@ -190,7 +171,9 @@ class Trial(ABC):
 
     def report(self, run: Path, jobs: list[Job]) -> None:
         """Print and write what came of all jobs, given those of the last round."""
-        print(report(run, type(self)))
+        text = table(Records(run), type(self))
+        write_text_whole(run / "table.md", text)
+        print(f"\n{text}\nRun folder: {run}")
 
     def run(self, job: Job, folder: Path, *, resume: bool, training: Progress, judging: Progress) -> None:
         """Train and judge a job, and write its result, whole or not at all.
@@ -242,13 +225,7 @@ def short_training(folder: Path, batch_size: int, seed: int, learning_rate: floa
 
 
 def run_trial(trial: type[Trial], arguments: type[TrialArguments], description: str) -> None:
-    """The command of a trial: read its arguments, train the starts, then the arms, and print its table.
-
-    Args:
-        trial: Made of the arguments once they are read.
-        arguments: Their class.
-        description: What `--help` says of it.
-    """
+    """The command of a trial: read its arguments, train the starts, then the arms, and print its table."""
     (args,) = parse(arguments, description=description)
     chosen_arms(args.arms, trial.ARMS)
     compare(lambda: trial(args), args, lambda: asdict(args))

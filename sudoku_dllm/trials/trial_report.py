@@ -1,13 +1,11 @@
 """The table of a trial: what each model solves, and its lead over the start and the control, with both intervals."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from llm_rl.training.command_line import fail
-from llm_rl.training.storage import write_text_whole
 from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.words import lead, markdown_table, percent
@@ -28,23 +26,8 @@ def chosen_arms(asked: Sequence[str] | None, known: Mapping[str, str]) -> list[s
     return chosen
 
 
-def report(run: Path, trial: type["Trial"]) -> str:
-    """Write `table.md` to the run folder; returns it with the folder's name."""
-    text = table(Records(run), trial)
-    write_text_whole(run / "table.md", text)
-    return f"\n{text}\nRun folder: {run}"
-
-
 def table(records: Records, trial: type["Trial"]) -> str:
-    """A line for each model, in Markdown.
-
-    Args:
-        records: The results, of the same seeds for each model.
-        trial: How arms and figures are called, in the order of lines and columns.
-
-    Raises:
-        ValueError: Seeds have different models.
-    """
+    """A line for each model, in Markdown, of results with the same seeds for each, or a ValueError."""
     results = Results(records, [START, *trial.ARMS]).whole()
     names = results.arms
     columns = {trial.ARMS.get(name, name): list[str]() for name in names}

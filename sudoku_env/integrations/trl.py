@@ -30,16 +30,10 @@ from sudoku_env.prompts.scoring import score_answer
 
 @dataclass
 class Deals:
-    """The seeds of games that are begun one after the other, as TRL does, the members of a group in a row.
+    """The seeds of games that are begun one after the other, as TRL does, the members of a group in a row."""
 
-    Attributes:
-        num_generations: Games of a group, which share a seed.
-        seed: Seed of the seeds; each process of a training has its own.
-        begun: Games so far.
-    """
-
-    num_generations: int
-    seed: int
+    num_generations: int  # games of a group, which share a seed
+    seed: int  # of the seeds; each process of a training has its own
     begun: int = 0
 
     def next(self) -> int:

@@ -25,29 +25,17 @@ BOARD_CELLS = tuple(size * size for size in SIZES)
 
 @dataclass
 class Row:
-    """A line of text that holds nothing but cells.
-
-    Attributes:
-        line: Number of the line, from 1.
-        symbols: The cells.
-        ruled: Whether a ruling stands between it and the next row.
-        gapped: Whether an empty line does.
-    """
+    """A line of text, by its number from 1, that holds nothing but cells."""
 
     line: int
     symbols: list[str]
-    ruled: bool = False
-    gapped: bool = False
+    ruled: bool = False  # whether a ruling stands between it and the next row
+    gapped: bool = False  # whether an empty line does
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A candidate grid.
-
-    Attributes:
-        symbols: The n² cells, row by row.
-        lines: The number of the line that each of the n rows stands in.
-    """
+    """A candidate grid: its n² cells, row by row, and the number of the line that each of the n rows stands in."""
 
     symbols: list[str]
     lines: list[int]
