@@ -45,12 +45,7 @@ class PolicyConfig:
 
 
 def annealed(config: PolicyConfig, end: float | None, fraction: float) -> PolicyConfig:
-    """The policy after a share of the training, T_pos moving linearly from its value in `config` to `end`.
-
-    Args:
-        config: The policy at the start.
-        end: T_pos at the end; None keeps it constant.
-        fraction: Share of the training that is over, in [0, 1].
+    """The policy after a share of the training, T_pos moving linearly from its value in `config` to `end`, if any.
 
     Raises:
         ValueError: `fraction` is outside [0, 1], or the temperature is not positive.
@@ -132,15 +127,9 @@ def logits_at(
     at: Tensor,
     mask_id: int,
 ) -> Tensor:
-    """Run the model on N states and take its logits at chosen positions, masked or filled.
+    """Run the model on N states and take its logits at chosen positions, bool `(N, R)`, M masked and W written ones.
 
-    Args:
-        model: The model, as in `score_states`; where no gradient is asked for, its logits are written into.
-        prompt_ids: int64 `(N, P)`, padded on the left.
-        prompt_mask: bool `(N, P)`, false at padding, or None where there is none.
-        responses: int64 `(N, R)`.
-        at: bool `(N, R)`, these positions, M masked and W written ones.
-        mask_id: The mask token.
+    The other arguments are those of `score_states`. Where no gradient is asked for, the model's logits are written to.
 
     Returns:
         fp32 `(M + W, V)`, the mask token at -inf.

@@ -55,16 +55,9 @@ def log_expected_reward_of(
     policy: PolicyConfig,
     lam: float,
 ) -> Tensor:
-    """log f(s) `(N,)` of scored states; -inf, without gradient, where S1 and S2 are empty.
+    """log f(s) `(N,)` of N scored states, with the arguments of `log_expected_reward`.
 
-    Args:
-        scores: The policy at N states.
-        definite: bool `(N, R)`, S1.
-        tail: bool `(N, R)`, S2.
-        scored: bool `(N, R)`, where a position of S2 earns λ for y* alone.
-        answers: int64 `(N, R)`, y* on S1 and where S2 is scored.
-        policy: Temperatures.
-        lam: λ.
+    In place of log-probabilities it takes the answers, int64 `(N, R)`, y* on S1 and where S2 is scored.
     """
     known = answers.where(definite | (tail & scored), 0)  # of others any token will do
     answer_logprobs = token_logprobs_in(scores, scores.row_of, known, policy.token_temperature)  # (N, R)

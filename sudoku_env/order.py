@@ -37,11 +37,7 @@ def random_order_floor(boards: Board, solutions: Board, *, seed: int, orders: in
 
 
 def easiest_tier(boards: Board, cells: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The easiest group of rules under which a cell is definite (`definite_cells`).
-
-    Args:
-        boards: uint8 `(D, n²)`.
-        cells: int64 `(D,)`, one blank cell of each.
+    """The easiest group of rules by which one blank cell, int64 `(D,)`, of boards, uint8 `(D, n²)`, is definite.
 
     Returns:
         int64 `(D,)`, indices in `TIERS`.

@@ -82,17 +82,9 @@ def draw_by_split(
     threads: int = 1,
     rounds: int = 20,
 ) -> dict[str, Puzzles]:
-    """Distinct puzzles for each split, in the order of generation; the arguments of `generate` say which.
+    """Distinct puzzles for train, validation and test, in the order of generation; the arguments are `generate`'s.
 
-    Args:
-        size: n.
-        counts: Puzzles wanted for train, validation and test.
-        clues: The number of clues, as in `generate`.
-        rule: The hardest rule allowed, as in `generate`.
-        exact: Whether a puzzle has to need that rule, as in `generate`.
-        seed: Seed of the first round; the next one takes the next.
-        threads: Threads to share the work.
-        rounds: How often to generate as many as are wanted in all before giving up.
+    In each round as many are generated as are wanted in all, by the next seed.
 
     Raises:
         SudokuError: A split did not fill up.

@@ -60,14 +60,7 @@ def symmetric_images(
 def symmetric_prompts(
     prompts: Sequence[str], count: int, *, template: str, symmetries: Symmetries = "all", seed: int = 0
 ) -> list[str]:
-    """Prompts and prompts of random images of their puzzles.
-
-    Args:
-        prompts: N prompts, all in the words of the template.
-        count: Prompts for each of them, as `symmetric_images` takes it.
-        template: A key of `sudoku_env.prompts.text.TEMPLATES`.
-        symmetries: As `symmetric_images` takes them.
-        seed: Random seed.
+    """Prompts, all in the words of a template, and prompts of `symmetric_images` of their puzzles.
 
     Returns:
         `count · N` prompts: the N, then one of an image of each, and so on.

@@ -147,17 +147,10 @@ def visited_states(
     *,
     with_gradient: bool,
 ) -> Iterator[VisitedStates]:
-    """States of a roll-out, as many at a time as one pass holds, with the policy and the decisions there.
+    """The states drawn from a roll-out, int64 `(U,)`, rising, as many at a time as one pass holds.
 
-    Args:
-        model: The policy.
-        rollout: The roll-out.
-        drawn: int64 `(U,)`, the states, rising.
-        fraction: With what probability a state is among them; each counts as one over it.
-        config: How steps and states count.
-        max_tokens: Largest number of tokens in one forward pass.
-        max_masked: Largest number of masked positions in one forward pass, or None.
-        with_gradient: Whether log π of the decisions has a gradient.
+    They come with the policy and the decisions there, whose log π has a gradient if asked for. Each was drawn with a
+    probability of `fraction`, and counts as one over it. The other arguments are those of `objective_pass`.
     """
     problems = rollout.problems
     decided = _Decisions.taken_in(rollout, drawn)  # (E,)

@@ -183,12 +183,8 @@ class Game:
 def closest_solution(puzzle: Board, board: Board) -> Board:
     """A solution of a puzzle that has the player's digits, less those that leave none beside the ones kept before them.
 
-    Args:
-        puzzle: uint8 `(n²,)`, with a solution.
-        board: uint8 `(n²,)`, the givens and the player's digits, which are gone through cell by cell.
-
-    Returns:
-        uint8 `(n²,)`; it differs from the board in the blanks and in the digits left out, and nowhere else.
+    The board has the givens and the player's digits, which are gone through cell by cell. The solution differs from it
+    in the blanks and in the digits left out, and nowhere else; all are uint8 `(n²,)`.
     """
     kept = board.copy()
     if not completable(kept[None])[0]:

@@ -104,13 +104,7 @@ def cut(rows: Sequence[Row], size: int) -> list[Grid] | None:
 
 
 def grids_amid_words(number: int, line: str, near_misses: list[str] | None = None) -> Iterator[Grid]:
-    """Grids written in a line amid words.
-
-    Args:
-        number: Number of the line.
-        line: The line.
-        near_misses: Gets what is wrong with runs of entries that are no grid but look like one.
-    """
+    """Grids written in a line amid words; `near_misses` gets what is wrong with runs of entries that look like one."""
     for pattern, counts in ((_ENTRY, BOARD_CELLS[:-1]), (_ENTRY_WITH_LETTERS, BOARD_CELLS[-1:])):
         for symbols in _runs(line, pattern, counts):
             digits = [symbol for symbol in symbols if symbol not in BLANKS]

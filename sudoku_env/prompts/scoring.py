@@ -150,12 +150,7 @@ def read_answer(text: str, size: int) -> Board | None:
 def read_progress(text: str, puzzle: Board) -> Board | None:
     """The last full board in a text as `read_answer` finds it; else the last with blanks that is not the puzzle itself.
 
-    Args:
-        text: Any text.
-        puzzle: uint8 `(n²,)`.
-
-    Returns:
-        uint8 `(n²,)`, a new array with 0 for a blank, or None.
+    It is a new array, uint8 `(n²,)` as the puzzle, with 0 for a blank.
     """
     boards = [board for board in _boards(text, size_of(puzzle.size)) if not np.array_equal(board, puzzle)]
     full = [board for board in boards if board.all()]
