@@ -12,7 +12,7 @@ same functions, so that the ratio of a fresh roll-out is 1. The rows of masked p
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from llm_rl.core._checks import promote
+from llm_rl.core._options import option
 from llm_rl.core.logprobs import masked_log_softmax
 
 NEG_INF = float("-inf")
@@ -29,12 +30,11 @@ NEG_INF = float("-inf")
 class PolicyConfig:
     """Temperatures and the margin's ε, which is no clip range; the defaults are those of docs/sources.md."""
 
-    position_temperature: float = field(
-        default=0.05,
-        metadata={"help": "T_pos. At 0.05 the choice is nearly greedy and few groups of roll-outs differ."},
+    position_temperature: float = option(
+        0.05, "T_pos. At 0.05 the choice is nearly greedy and few groups of roll-outs differ."
     )
-    token_temperature: float = field(default=0.6, metadata={"help": "T_tok."})
-    margin_eps: float = field(default=1e-9, metadata={"help": "Epsilon inside the margin."})
+    token_temperature: float = option(0.6, "T_tok.")
+    margin_eps: float = option(1e-9, "Epsilon inside the margin.")
 
     def __post_init__(self) -> None:
         for name in ("position_temperature", "token_temperature", "margin_eps"):

@@ -1,7 +1,7 @@
 """Masked-diffusion supervised fine-tuning, as published for LLaDA (arXiv:2502.09992, algorithm 2)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from dllm_rl.batch_check import check_batch
 from dllm_rl.decoding.noise import puzzle_noise
 from dllm_rl.task import Learned, UnmaskBatch
 from llm_rl.core._checks import check_choice
+from llm_rl.core._options import option
 from llm_rl.training.arguments import RunArguments
 from llm_rl.training.checkpoint import ExactTrainer
 
@@ -137,10 +138,7 @@ class SftDataset(Dataset[dict[str, Tensor]]):
 class SftArguments(RunArguments):
     """Arguments of `SftTrainer`, beside those that any `transformers.TrainingArguments` give it."""
 
-    ce_on: Learned = field(
-        default="masked",
-        metadata={"help": "The loss counts all masked positions, or definite ones and the tail."},
-    )
+    ce_on: Learned = option("masked", "The loss counts all masked positions, or definite ones and the tail.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,7 +5,7 @@ to which the policy gives the largest probability, so that an update is a hard E
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from torch import Tensor
@@ -15,6 +15,7 @@ from dllm_rl.policy import StateScores, token_logprobs_in
 from dllm_rl.task import Learned
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
 from llm_rl.core._checks import check_choice, check_rate
+from llm_rl.core._options import option
 
 Target = Literal["answer", "own"]
 
@@ -23,14 +24,11 @@ Target = Literal["answer", "own"]
 class CrossEntropyConfig:
     """Parameters of the cross-entropy, which is off by default."""
 
-    ce_weight: float = field(default=0.0, metadata={"help": "Weight of the masked cross-entropy at visited states."})
-    ce_on: Learned = field(
-        default="masked", metadata={"help": "It counts all masked positions, or definite ones and the tail."}
-    )
+    ce_weight: float = option(0.0, "Weight of the masked cross-entropy at visited states.")
+    ce_on: Learned = option("masked", "It counts all masked positions, or definite ones and the tail.")
 
-    ce_target: Target = field(
-        default="answer",
-        metadata={"help": "Against the answer, or what guarded roll-outs themselves wrote in the end (own)."},
+    ce_target: Target = option(
+        "answer", "Against the answer, or what guarded roll-outs themselves wrote in the end (own)."
     )
 
     def __post_init__(self) -> None:

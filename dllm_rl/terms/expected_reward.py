@@ -6,7 +6,7 @@ With R = 1 it is the derivative of the expectation over the immediate action in 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
@@ -18,6 +18,7 @@ from dllm_rl.reward import log_expected_reward_of
 from dllm_rl.task import check_lam
 from dllm_rl.terms.states import ScoredStates, Term, TermValue, VisitedStates
 from llm_rl.core._checks import check_choice, check_rate
+from llm_rl.core._options import option
 
 FForm = Literal["linear", "log"]
 
@@ -26,11 +27,10 @@ FForm = Literal["linear", "log"]
 class ExpectedRewardConfig:
     """Parameters of the expected reward; the defaults are those of docs/sources.md."""
 
-    f_weight: float = field(default=1.0, metadata={"help": "Weight of the expected-reward term f."})
-    lam: float = field(default=0.5, metadata={"help": "lambda: reward of a position that is not judged."})
-    f_form: FForm = field(
-        default="linear",
-        metadata={"help": "The second term is of f itself (linear), or of its logarithm, 0 where f is 0 (log)."},
+    f_weight: float = option(1.0, "Weight of the expected-reward term f.")
+    lam: float = option(0.5, "lambda: reward of a position that is not judged.")
+    f_form: FForm = option(
+        "linear", "The second term is of f itself (linear), or of its logarithm, 0 where f is 0 (log)."
     )
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ The second is unbiased. The first is self-normalized, 0 where all of the D earn 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
@@ -27,6 +27,7 @@ from dllm_rl.task import unmask_rewards
 from dllm_rl.terms.expected_reward import FForm
 from dllm_rl.terms.states import ScoredStates, Term, TermValue, VisitedStates
 from llm_rl.core._checks import check_choice, check_count, check_rate
+from llm_rl.core._options import option
 
 DecisionReward = Literal["completable", "definite"]
 JUDGED = 0
@@ -37,18 +38,14 @@ JUDGED = 0
 class JudgedDecisionsConfig:
     """Parameters of judged decisions, which are off by default."""
 
-    judged_weight: float = field(default=0.0, metadata={"help": "Weight of the expected reward of whole decisions."})
-    judged_draws: int = field(default=32, metadata={"help": "D: decisions that are drawn and checked at each state."})
-    judged_reward: DecisionReward = field(
-        default="completable",
-        metadata={
-            "help": "What a decision earns: 1 if a completion is left (completable), or what its positions do by S1 "
-            "and lambda, up to the first wrong one (definite)."
-        },
+    judged_weight: float = option(0.0, "Weight of the expected reward of whole decisions.")
+    judged_draws: int = option(32, "D: decisions that are drawn and checked at each state.")
+    judged_reward: DecisionReward = option(
+        "completable",
+        "What a decision earns: 1 if a completion is left (completable), or what its positions do by S1 "
+        "and lambda, up to the first wrong one (definite).",
     )
-    judged_form: FForm = field(
-        default="log", metadata={"help": "The term is of the expectation itself (linear), or of its logarithm (log)."}
-    )
+    judged_form: FForm = option("log", "The term is of the expectation itself (linear), or of its logarithm (log).")
 
     def __post_init__(self) -> None:
         check_choice("judged_form", self.judged_form, FForm)

@@ -16,7 +16,7 @@ that positions are offered in another order when parameters change has no gradie
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -30,6 +30,7 @@ from dllm_rl.task import UnmaskBatch
 from dllm_rl.terms.judged_decisions import JudgedDecisionsConfig, decision_weights
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
 from llm_rl.core._checks import check_rate
+from llm_rl.core._options import option
 
 KEPT = 3
 """The use of `StateNoise` for the tokens that are drawn."""
@@ -39,9 +40,7 @@ KEPT = 3
 class KeptConfig(JudgedDecisionsConfig):
     """Parameters of what is kept, which is off by default; it draws as often as judged decisions do."""
 
-    kept_weight: float = field(
-        default=0.0, metadata={"help": "Weight of the share of a pass's tokens that a check of completions keeps."}
-    )
+    kept_weight: float = option(0.0, "Weight of the share of a pass's tokens that a check of completions keeps.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,6 +1,6 @@
 """The objective of docs/objective.md, a sum of terms: which of them have a weight, and the options that all share."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from dllm_rl.decoding.noise import StateNoise
@@ -11,6 +11,7 @@ from dllm_rl.terms.kept_cells import KeptCells, KeptConfig
 from dllm_rl.terms.policy_gradient import PolicyGradient, PolicyGradientConfig
 from dllm_rl.terms.states import Term
 from llm_rl.core._checks import check_choice
+from llm_rl.core._options import option
 
 Reduction = Literal["sum", "mean"]
 CONFIGS = (
@@ -29,12 +30,8 @@ class ObjectiveConfig(KeptConfig, CrossEntropyConfig, ExpectedRewardConfig, Poli
         ValueError: A value is out of range or a name unknown, or no term has a weight.
     """
 
-    reduction: Reduction = field(
-        default="sum", metadata={"help": "Over a trajectory's steps: sum, or mean, independent of their number K."}
-    )
-    state_fraction: float = field(
-        default=1.0, metadata={"help": "Draw this share of the distinct states for an update, weighted by 1/share."}
-    )
+    reduction: Reduction = option("sum", "Over a trajectory's steps: sum, or mean, independent of their number K.")
+    state_fraction: float = option(1.0, "Draw this share of the distinct states for an update, weighted by 1/share.")
 
     def __post_init__(self) -> None:
         for config in CONFIGS:

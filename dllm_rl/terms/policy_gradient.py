@@ -6,7 +6,7 @@ with R_k the ratio of a decision, position and token together, and A_k its retur
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch import Tensor
 from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.terms.states import Term, TermValue, VisitedStates
 from llm_rl.core._checks import check_choice, check_rate
+from llm_rl.core._options import option
 from llm_rl.core.advantages import Baseline, Scale, group_relative_advantage, return_after_action
 from llm_rl.core.surrogate import ClipConfig, clipped_surrogate
 
@@ -22,14 +23,10 @@ from llm_rl.core.surrogate import ClipConfig, clipped_surrogate
 class PolicyGradientConfig(ClipConfig):
     """Parameters of the policy gradient; the defaults are those of docs/sources.md."""
 
-    policy_weight: float = field(default=1.0, metadata={"help": "Weight of the clipped policy-gradient term."})
-    gamma: float = field(default=0.95, metadata={"help": "Discount factor."})
-    advantage_baseline: Baseline = field(
-        default="mean", metadata={"help": "Returns are compared with the group's mean, or leave_one_out."}
-    )
-    advantage_scale: Scale = field(
-        default="std", metadata={"help": "Advantages are divided by the group's std, or not (none)."}
-    )
+    policy_weight: float = option(1.0, "Weight of the clipped policy-gradient term.")
+    gamma: float = option(0.95, "Discount factor.")
+    advantage_baseline: Baseline = option("mean", "Returns are compared with the group's mean, or leave_one_out.")
+    advantage_scale: Scale = option("std", "Advantages are divided by the group's std, or not (none).")
 
     def __post_init__(self) -> None:
         ClipConfig.__post_init__(self)

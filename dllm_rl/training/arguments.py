@@ -1,13 +1,12 @@
 """Arguments of RL training: those of a run and the hyperparameters of docs/objective.md."""
-# ruff: noqa: RUF009 (`option` is a field)
 
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from dllm_rl.policy import PolicyConfig, annealed
 from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.training.options import option
 from llm_rl.core._checks import check_choice, check_count, check_rate
+from llm_rl.core._options import option
 from llm_rl.training.arguments import RunArguments, part_of, refuse_idle
 from llm_rl.training.lora import add_lora
 from llm_rl.training.unsupported import refuse_unsupported

@@ -10,7 +10,7 @@ import csv
 import json
 import re
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from safetensors.torch import save
 from dllm_rl import Decoding, PolicyConfig, decode
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.models.shipped import NOT_INSTALLED, load, model_folder, shipped_models
+from llm_rl.core._options import option
 from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
 from sudoku_dllm.answers import TAIL, shortest_answer
 from sudoku_dllm.models import packed_chunks
@@ -39,14 +40,11 @@ SIZES = (4, 6, 9)
 class Arguments:
     """Which models the page has, and where it goes."""
 
-    models: list[str] | None = field(
-        default=None,
-        metadata={"help": "Shipped models or folders, each as FOLDER or NAME=FOLDER; default: the shipped ones."},
+    models: list[str] | None = option(
+        None, "Shipped models or folders, each as FOLDER or NAME=FOLDER; default: the shipped ones."
     )
-    tail: int = field(
-        default=TAIL, metadata={"help": "Response tokens behind the grid, for models with a prompt; 3 for the shipped."}
-    )
-    output_dir: str = field(default="build/demo", metadata={"help": "Folder of the page."})
+    tail: int = option(TAIL, "Response tokens behind the grid, for models with a prompt; 3 for the shipped.")
+    output_dir: str = option("build/demo", "Folder of the page.")
 
 
 def named(model: str) -> tuple[str, Path]:

@@ -5,11 +5,12 @@ python -m sudoku_dllm.demo.serve --port 8080 --no-open_browser
 """
 
 import webbrowser
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from llm_rl.core._options import option
 from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
 
 
@@ -17,9 +18,9 @@ from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
 class Arguments:
     """Which folder is served, and where."""
 
-    folder: str = field(default="build/demo", metadata={"help": "Folder that sudoku_dllm.demo.export wrote."})
-    port: int = field(default=8000, metadata={"help": "Port; 0 is any that is free."})
-    open_browser: bool = field(default=True, metadata={"help": "Whether to open the page in the browser."})
+    folder: str = option("build/demo", "Folder that sudoku_dllm.demo.export wrote.")
+    port: int = option(8000, "Port; 0 is any that is free.")
+    open_browser: bool = option(True, "Whether to open the page in the browser.")
 
 
 class PageHandler(SimpleHTTPRequestHandler):

@@ -1,5 +1,4 @@
 """Arguments of the comparison of labels: what is compared, on what, and the recipe of the objective."""
-# ruff: noqa: RUF009 (`option` is a field)
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,8 +10,8 @@ from dllm_rl.sudoku import Tail
 from dllm_rl.task import Learned
 from dllm_rl.terms.expected_reward import FForm
 from dllm_rl.terms.objective import Reduction
-from dllm_rl.training.options import option
 from llm_rl.core._checks import check_count
+from llm_rl.core._options import option
 from llm_rl.training.arguments import refuse_idle
 from sudoku_dllm.trials.arguments import SOURCE, BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.rates import rates_help

@@ -1,5 +1,4 @@
 """Arguments of the comparison on boards with several right answers, and the recipe of judged decisions."""
-# ruff: noqa: RUF009 (`option` is a field)
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,8 +6,8 @@ from typing import ClassVar
 
 from dllm_rl.terms.objective import Reduction
 from dllm_rl.training.arguments import RolloutOnError
-from dllm_rl.training.options import option
 from llm_rl.core._checks import check_count
+from llm_rl.core._options import option
 from sudoku_dllm.trials.arguments import SOURCE, BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.rates import rates_help
 

@@ -1,5 +1,4 @@
 """Arguments that all comparisons of trainings have: which arms and seeds, what each may spend, how they are run."""
-# ruff: noqa: RUF009 (`option` is a field)
 
 import math
 from argparse import SUPPRESS
@@ -12,8 +11,8 @@ import torch
 
 from dllm_rl.models.shipped import model_folder
 from dllm_rl.training.arguments import UnmaskArguments
-from dllm_rl.training.options import option
 from llm_rl.core._checks import check_count
+from llm_rl.core._options import option
 from llm_rl.training.arguments import check_seed
 from llm_rl.training.budget import trapezoid
 from sudoku_dllm.trials.rates import chosen_rates

@@ -10,7 +10,6 @@ the intervals and the tables are here, for every comparison alike:
     if __name__ == "__main__":
         run_trial(Mine, TrialArguments)
 """
-# ruff: noqa: RUF009 (`option` is a field)
 
 import time
 from abc import ABC, abstractmethod
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, PreTrainedModel, Trainer, set_seed
 
 import dllm_rl  # noqa: F401  (registers LLaDA)
-from dllm_rl.training.options import option
+from llm_rl.core._options import option
 from llm_rl.training.arguments import check_seed
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, trapezoid
 from llm_rl.training.command_line import parse
