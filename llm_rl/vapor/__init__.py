@@ -1,49 +1,8 @@
-"""VAPOR (docs/vapor.md): verifiable reward and preference in one ratio. Pure functions on tensors, and the trainer."""
+"""VAPOR (docs/vapor.md): verifiable reward and preference in one ratio. Pure functions on tensors, and the trainer.
 
-from llm_rl.vapor.arguments import VAPORArguments
-from llm_rl.vapor.objective import (
-    RatioBase,
-    VaporBatch,
-    VaporConfig,
-    VaporCounts,
-    VaporLoss,
-    VaporTerms,
-    vapor_counts,
-    vapor_loss,
-    vapor_terms,
-)
-from llm_rl.vapor.ratios import (
-    ClipOn,
-    PreferencePair,
-    RatioLevel,
-    preference_log_term,
-    preference_margin,
-    span_mask,
-    vapor_advantage,
-    vapor_surrogate,
-    verifiable_log_ratio,
-)
-from llm_rl.vapor.trainer import VAPORTrainer
+The names here are loaded when they are first asked for.
+"""
 
-__all__ = [
-    "ClipOn",
-    "PreferencePair",
-    "RatioBase",
-    "RatioLevel",
-    "VAPORArguments",
-    "VAPORTrainer",
-    "VaporBatch",
-    "VaporConfig",
-    "VaporCounts",
-    "VaporLoss",
-    "VaporTerms",
-    "preference_log_term",
-    "preference_margin",
-    "span_mask",
-    "vapor_advantage",
-    "vapor_counts",
-    "vapor_loss",
-    "vapor_surrogate",
-    "vapor_terms",
-    "verifiable_log_ratio",
-]
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
