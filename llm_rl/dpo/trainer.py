@@ -11,7 +11,7 @@ from llm_rl.dpo.arguments import DPOArguments
 from llm_rl.dpo.pairs import PairBatch, PairDataset
 from llm_rl.rollout.data import RolloutBatch
 from llm_rl.rollout.pictures import refuse_pictures
-from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, deal_out
+from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, deal_out, positions_of
 from llm_rl.rollout.symptoms import warn_of_text_prompts
 from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
@@ -58,9 +58,8 @@ class DPOTrainer(BufferedTrainer):
         optimizers: tuple[Any, Any] = (None, None),
     ) -> None:
         refuse_pictures(processing_class, type(self).__name__)
-        room = getattr(causal_model(model).config.get_text_config(), "max_position_embeddings", None)
         template: Any = args.chat_template_kwargs or {}
-        self._encoding = processing_class, template, room
+        self._encoding = processing_class, template, positions_of(model)
         super().__init__(
             model,
             args,
@@ -206,9 +205,5 @@ class DPOTrainer(BufferedTrainer):
         return self._log_evaluation(metrics, metric_key_prefix)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        """Not there: pairs have losses, no outputs to collect.
-
-        Raises:
-            NotImplementedError: Always.
-        """
+        """Not there: pairs have losses, no outputs to collect; raises `NotImplementedError`."""
         raise NotImplementedError("predict is not supported by DPOTrainer; evaluate(rows) gives the pairs' losses")

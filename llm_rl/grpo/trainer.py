@@ -20,7 +20,6 @@ from llm_rl.core import (
     record_monitors,
     rewards_with_kl,
 )
-from llm_rl.core.mismatch import record_mismatch
 from llm_rl.grpo.arguments import GroupRelativeArguments, GRPOArguments, ScaleRewards
 from llm_rl.grpo.extensions.base import Extension
 from llm_rl.rollout.data import RolloutBatch, Sample
@@ -170,8 +169,7 @@ class GRPOTrainer(EpisodeTrainer):
             loss = extension.loss(loss, model, policy, inputs)
 
         # What a step's log line tells
-        if inputs.sampling_per_token_logps is not None:
-            record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.sampled_mask)
+        self._record_mismatch(inputs, old_logps, inputs.sampled_mask)
         record_monitors(self.metrics, policy=policy)
         return loss
 

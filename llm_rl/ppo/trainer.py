@@ -15,7 +15,6 @@ from llm_rl.core import (
     clipped_surrogate,
     explained_variance,
     generalized_advantage,
-    linear_token_statistics,
     masked_moments,
     masked_sum,
     record_monitors,
@@ -24,7 +23,6 @@ from llm_rl.core import (
     value_loss,
     whiten,
 )
-from llm_rl.core.mismatch import record_mismatch
 from llm_rl.ppo.arguments import PPOArguments
 from llm_rl.ppo.batches import PPOBatch
 from llm_rl.ppo.value_function import (
@@ -35,7 +33,7 @@ from llm_rl.ppo.value_function import (
     trunk_of,
 )
 from llm_rl.rollout.data import RolloutBatch, Sample
-from llm_rl.rollout.scoring import causal_model
+from llm_rl.rollout.scoring import positions_of
 from llm_rl.rollout.symptoms import CUT_OFF, NO_SPREAD
 from llm_rl.tools.trainer import EpisodeTrainer
 from llm_rl.training.checkpoint import named_damage
@@ -152,7 +150,7 @@ class PPOTrainer(EpisodeTrainer):
         values = torch.zeros(len(samples), dtype=self.value_function.head.weight.dtype, device=self.args.device)
         cut = [index for index, sample in enumerate(samples) if sample.cut_off]
         if cut:
-            room = getattr(causal_model(self.model).config.get_text_config(), "max_position_embeddings", None)
+            room = positions_of(self.model)
             # The state behind the end is a prompt that nothing has been written after.
             states = [Sample({}, samples[index].state_behind[:room], [], truncated=True) for index in cut]
             batch = self._collate(states)
@@ -167,11 +165,7 @@ class PPOTrainer(EpisodeTrainer):
 
     def _in_one_pass(self, model: Any, inputs: PPOBatch) -> tuple[TokenStatistics, Tensor]:
         hidden, head = self.scorer.features(model, inputs)  # (B, T, D)
-        assert head is not None  # the trainer was not made without
-        statistics = linear_token_statistics(
-            hidden, head.weight, inputs.completion_ids, bias=head.bias, temperature=self.args.temperature
-        )
-        return statistics, model.value_function(inputs, hidden)
+        return self.scorer.statistics(hidden, head, inputs), model.value_function(inputs, hidden)
 
     def _estimate_advantages(self, micro_batches: Sequence[Any]) -> None:
         """Rewards a token, advantages and returns of each micro-batch, and what the values at sampling explain."""
@@ -231,8 +225,7 @@ class PPOTrainer(EpisodeTrainer):
         self.metrics.add_ratio("value_loss", masked_sum(value.loss.detach(), mask), tokens)
         self.metrics.add_ratio("value_clip_frac", masked_sum(value.clipped, mask), tokens)
         self.metrics.add_ratio("value_mean", masked_sum(values.detach(), mask), tokens)
-        if inputs.sampling_per_token_logps is not None:
-            record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.sampled_mask)
+        self._record_mismatch(inputs, old_logps, inputs.sampled_mask)
         policy = PolicyTensors(logps, old_logps, surrogate, mask, inputs.sampled_mask, entropies)
         record_monitors(self.metrics, policy=policy)
         return aggregate_loss(losses, mask, "dapo", LossCounts(inputs.sequences, inputs.tokens))

@@ -19,7 +19,6 @@ from llm_rl.core import (
     masked_sum,
     record_monitors,
 )
-from llm_rl.core.mismatch import record_mismatch
 from llm_rl.grpo.trainer import grpo_surrogate
 from llm_rl.raro.arguments import RAROArguments
 from llm_rl.raro.batches import RoleBatch, RoleSample, Room, TokenBudgetEngine, role_batches
@@ -34,7 +33,7 @@ from llm_rl.rollout.completions import record_lengths
 from llm_rl.rollout.data import RolloutBatch, Sample, decode_completion, encode_prompt
 from llm_rl.rollout.generation import GenerationEngine
 from llm_rl.rollout.rewards import RewardFunction
-from llm_rl.rollout.scoring import causal_model
+from llm_rl.rollout.scoring import positions_of
 from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.training.symptoms import Symptom
 
@@ -103,8 +102,7 @@ class RAROTrainer(RolloutTrainer):
             optimizers=optimizers,
         )
         critic_sampling = replace(self.sampling, max_new_tokens=args.critic_length)
-        positions = getattr(causal_model(self.model).config.get_text_config(), "max_position_embeddings", None)
-        self.room = Room(args.max_tokens_per_batch, positions)
+        self.room = Room(args.max_tokens_per_batch, positions_of(self.model))
         self.critic = CriticPass(
             args, processing_class, lambda rows, count: self._sample(rows, count, critic_sampling), self._count_tokens
         )
@@ -262,13 +260,7 @@ class RAROTrainer(RolloutTrainer):
         batches[0].dropped_tokens = dropped
         if nothing:
             batches[0].loss_mask.zero_()
-        # Scored while the policy is still the one that wrote them; with one update it stays that one until then.
-        if self.args.num_iterations > 1:
-            self._score_old_policy(batches)
-        if self.reference is not None and self.args.kl_estimator != "full":
-            for batch in batches:
-                with self.accelerator.autocast():
-                    batch.ref_per_token_logps = self.reference.logprobs(batch)
+        self._score_at_sampling(batches)
         self.settle()
         counts = [self._role_counts(batches, is_critic) for is_critic in (False, True)]
         for batch in batches:
@@ -309,8 +301,7 @@ class RAROTrainer(RolloutTrainer):
         # While the critic warms up its word is no reward yet: the policy is but held to the reference.
         weights = self.args.objective if self.warm_up.over else replace(self.args.objective, lambda_pol=0.0)
         loss = joint_loss(surrogate.objective, kl, mask, inputs.is_critic, weights, inputs.role_counts)
-        if inputs.sampling_per_token_logps is not None:
-            record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.completion_mask)
+        self._record_mismatch(inputs, old_logps, inputs.completion_mask)
         record_monitors(self.metrics, policy=PolicyTensors(logps, old_logps, surrogate, mask, mask, entropies))
         role = "critic" if inputs.of_critic else "policy"
         self.metrics.add_ratio(f"{role}/entropy", masked_sum(entropies.detach(), mask), mask.sum())

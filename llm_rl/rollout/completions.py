@@ -9,6 +9,7 @@ from llm_rl.core import MetricAccumulator
 from llm_rl.rollout.data import Sample, check_row, encode_prompt
 from llm_rl.rollout.generation import Completion, GenerationEngine, SamplingParams, cut_at_eos
 from llm_rl.rollout.pictures import check_takes, tokenizer_of
+from llm_rl.rollout.scoring import positions_of
 
 
 def sampling_params(causal: Any, tokenizer: Any, max_new_tokens: int, temperature: float) -> SamplingParams:
@@ -111,7 +112,7 @@ def prompt_ids(
     """
     ids = encode_prompt(check_row(row)["prompt"], tokenizer, chat_template_kwargs)
     check_takes(causal, ids)
-    room = getattr(causal.config.get_text_config(), "max_position_embeddings", None)
+    room = positions_of(causal)
     if room is not None and len(ids) + params.max_new_tokens > room:
         raise ValueError(
             f"a prompt of {len(ids)} tokens and max_completion_length = {params.max_new_tokens} exceed the model's "

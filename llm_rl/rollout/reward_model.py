@@ -16,6 +16,7 @@ from llm_rl.rollout.completions import sample_completions, sampling_params
 from llm_rl.rollout.data import is_conversation, text_messages
 from llm_rl.rollout.generation import GenerationEngine, TransformersEngine
 from llm_rl.rollout.loading import load_policy
+from llm_rl.rollout.scoring import positions_of
 
 SCORE = r"(?i)score\s*[:=]\s*(-?\d+(?:\.\d+)?)"
 
@@ -95,7 +96,7 @@ class RewardModel:
         else:
             text = prompt + completion
         ids = list(self.tokenizer(text, add_special_tokens=False)["input_ids"]) or [self.padding]
-        room = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        room = positions_of(self.model)
         if room is not None and len(ids) > room:
             raise ValueError(f"{len(ids)} tokens are more than the reward model's {room} positions (…{text[-80:]!r})")
         return ids

@@ -43,6 +43,11 @@ def causal_model(model: nn.Module) -> Any:
     return model.get_base_model()  # type: ignore[operator]
 
 
+def positions_of(model: nn.Module) -> Any:
+    """How many positions a model has; None where it has no bound."""
+    return getattr(causal_model(model).config.get_text_config(), "max_position_embeddings", None)
+
+
 class PolicyScorer:
     """Statistics of completion tokens given what stands before them.
 
@@ -89,14 +94,14 @@ class PolicyScorer:
 
     def __call__(self, model: nn.Module, batch: RolloutBatch) -> TokenStatistics:
         """Log-probabilities and entropies `(B, T)` of the completion tokens; anything at padding."""
-        return self.in_pass(model, lambda: self._statistics(model, batch))
+        return self.in_pass(model, lambda: self.statistics(*self.features(model, batch), batch))
 
     def in_pass(self, model: nn.Module, function: Callable[[], Result]) -> Result:
         """What a function of `features` returns, which where weights are dealt out is one pass of the model."""
         return in_pass(causal_model(model), function) if self.plain_head else function()
 
-    def _statistics(self, model: nn.Module, batch: RolloutBatch) -> TokenStatistics:
-        features, head = self.features(model, batch)
+    def statistics(self, features: Tensor, head: nn.Linear | None, batch: RolloutBatch) -> TokenStatistics:
+        """What `features` say of the completion tokens."""
         if head is None:
             return token_statistics(features, batch.completion_ids, temperature=self.temperature)
         return linear_token_statistics(
@@ -114,35 +119,26 @@ class PolicyScorer:
         ids = torch.cat([batch.prompt_ids, batch.completion_ids], 1)  # (B, P + T)
         mask = torch.cat([batch.prompt_mask, batch.completion_mask], 1).long()
         predicting = slice(-keep - 1, -1)  # what stands at a token says what comes next
-        if self.padding_free:
-            return self._packed_features(causal, ids, mask.bool(), predicting)
-        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
-        inputs |= beside_tokens(causal, mask.bool(), batch.pictures)
-        shared = (batch.prompt_ids, batch.prompt_mask, batch.prompt_groups) if self.share_prompts else None
-        cache = prompt_cache(causal, *shared) if shared else None
-        # Of a prompt that the cache has read only the last token is left, and the completion behind it.
-        if cache is not None:
-            inputs = {name: value[:, predicting] for name, value in inputs.items() if torch.is_tensor(value)}
-            inputs |= {"attention_mask": mask[:, :-1], "past_key_values": cache, "use_cache": True}
-            predicting = slice(None)
-        if not self.plain_head:
-            return causal(**inputs).logits[:, predicting], None
-        head = causal.get_output_embeddings()
-        hidden = causal.base_model(**inputs).last_hidden_state[:, predicting]
-        return hidden.to(head.weight.dtype), head
 
-    def _packed_features(
-        self, causal: Any, ids: Tensor, mask: Tensor, predicting: slice
-    ) -> tuple[Tensor, nn.Linear | None]:
-        """`features` of a batch as one sequence without padding."""
-        if not self.plain_head:
-            logits = packed_outputs(lambda **inputs: causal(**inputs, use_cache=False).logits, ids, mask)
-            return logits[:, predicting], None
-        head = causal.get_output_embeddings()
-        hidden = packed_outputs(
-            lambda **inputs: causal.base_model(**inputs, use_cache=False).last_hidden_state, ids, mask
-        )
-        return hidden[:, predicting].to(head.weight.dtype), head
+        def outputs(**inputs: Any) -> Tensor:
+            return causal.base_model(**inputs).last_hidden_state if self.plain_head else causal(**inputs).logits
+
+        if self.padding_free:
+            found = packed_outputs(lambda **inputs: outputs(**inputs, use_cache=False), ids, mask.bool())
+        else:
+            inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
+            inputs |= beside_tokens(causal, mask.bool(), batch.pictures)
+            prompts = batch.prompt_ids, batch.prompt_mask
+            cache = prompt_cache(causal, *prompts, batch.prompt_groups) if self.share_prompts else None
+            # Of a prompt that the cache has read only the last token is left, and the completion behind it.
+            if cache is not None:
+                inputs = {name: value[:, predicting] for name, value in inputs.items() if torch.is_tensor(value)}
+                inputs |= {"attention_mask": mask[:, :-1], "past_key_values": cache, "use_cache": True}
+                predicting = slice(None)
+            found = outputs(**inputs)
+        found = found[:, predicting]
+        head = causal.get_output_embeddings() if self.plain_head else None
+        return (found, None) if head is None else (found.to(head.weight.dtype), head)
 
 
 class ReferenceModel:

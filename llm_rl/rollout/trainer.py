@@ -14,6 +14,7 @@ from accelerate.utils import gather_object, set_seed
 from torch import Tensor, nn
 
 from llm_rl.core import MAX_LOG_RATIO, MetricAccumulator, TokenStatistics, loss_counts, masked_sum, record_monitors
+from llm_rl.core.mismatch import record_mismatch
 from llm_rl.rollout.arguments import RolloutArguments
 from llm_rl.rollout.clamps import warn_of_clamps
 from llm_rl.rollout.completion_log import CompletionLog, completion_records
@@ -320,12 +321,7 @@ class RolloutTrainer(BufferedTrainer):
         """Token tensors, masks, old and reference log-probabilities, and the counts of the optimizer step."""
         size = self.args.per_device_train_batch_size
         micro_batches = [self._collate(samples[start : start + size]) for start in range(0, len(samples), size)]
-        if self._needs_old_policy:
-            self._score_old_policy(micro_batches)
-        if self.reference is not None and self.args.kl_estimator != "full":
-            for batch in micro_batches:
-                with self.accelerator.autocast():
-                    batch.ref_per_token_logps = self.reference.logprobs(batch)
+        self._score_at_sampling(micro_batches)
         self.settle()
         # What a loss is divided by is known once all processes have sampled: shares then add up to one loss.
         counts = loss_counts(*(batch.loss_mask for batch in micro_batches), reduce=self.args.world_size > 1)
@@ -334,6 +330,18 @@ class RolloutTrainer(BufferedTrainer):
             if self.scorer.share_prompts:
                 _ = batch.prompt_groups  # read now, once for all passes
         return micro_batches
+
+    def _score_at_sampling(self, batches: Sequence[RolloutBatch]) -> None:
+        """Adds log-probabilities under the policy, while it is still the one that sampled, and under the reference."""
+        if self._needs_old_policy:
+            self._score_old_policy(batches)
+        if self.reference is not None and self.args.kl_estimator != "full":
+            for batch in batches:
+                self._score_by_reference(batch)
+
+    def _score_by_reference(self, batch: RolloutBatch) -> None:
+        with self.accelerator.autocast():
+            batch.ref_per_token_logps = self.reference.logprobs(batch)  # type: ignore[union-attr]
 
     @property
     def _needs_old_policy(self) -> bool:
@@ -354,6 +362,10 @@ class RolloutTrainer(BufferedTrainer):
     def _compute_loss_and_metrics(self, model: nn.Module, inputs: RolloutBatch) -> Tensor:
         """This micro-batch's share of the optimizer step's loss; shares add up over micro-batches and processes."""
         raise NotImplementedError(f"{type(self).__name__} has no _compute_loss_and_metrics; a subclass says what it is")
+
+    def _record_mismatch(self, inputs: RolloutBatch, old_logps: Tensor, mask: Tensor) -> None:
+        if inputs.sampling_per_token_logps is not None:
+            record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, mask)
 
     # The update
 
@@ -421,9 +433,5 @@ class RolloutTrainer(BufferedTrainer):
         return self._log_evaluation(metrics, metric_key_prefix)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        """Not there: a roll-out has rewards, no outputs to collect.
-
-        Raises:
-            NotImplementedError: Always.
-        """
+        """Not there: a roll-out has rewards, no outputs to collect; raises `NotImplementedError`."""
         raise NotImplementedError("predict is not supported with roll-outs; evaluate(rows) gives their rewards")

@@ -30,7 +30,7 @@ from llm_rl.rollout.generation import GenerationEngine, TransformersEngine
 from llm_rl.rollout.loading import load_policy, read_lines
 from llm_rl.rollout.rewards import RewardFunctions, listed
 from llm_rl.rollout.sampling import score_samples
-from llm_rl.rollout.scoring import causal_model
+from llm_rl.rollout.scoring import causal_model, positions_of
 from llm_rl.rollout.server.engine import ServedEngine
 from llm_rl.rollout.turns import play_turns, texts_of, turns_of
 from llm_rl.tools.calls import CallFormat
@@ -152,7 +152,7 @@ def collect(
         limits = options.max_result_tokens, options.tool_timeout
         partner = EpisodePartner(episodes, toolbox, ResultFrame(tokenizer, {}), calls, tokenizer, *limits)
         rewards = RewardFunctions(functions, leave_out=True) if functions else None
-        room = getattr(causal.config.get_text_config(), "max_position_embeddings", None)
+        room = positions_of(causal)
         engine = TransformersEngine() if engine is None else engine
         torch.manual_seed(options.seed + len(records))  # other numbers than those that were drawn before
         since = time.monotonic()

@@ -17,7 +17,7 @@ from llm_rl.core._checks import check_mask, check_positive
 from llm_rl.rollout.completions import completed, sampling_params
 from llm_rl.rollout.data import RolloutBatch, Sample, check_row, encode_prompt
 from llm_rl.rollout.generation import GenerationEngine, TransformersEngine
-from llm_rl.rollout.scoring import PolicyScorer, causal_model
+from llm_rl.rollout.scoring import PolicyScorer, causal_model, positions_of
 from llm_rl.rollout.spans import incremental_offsets
 from llm_rl.tools.calls import CallError, CallFormat, ToolCall
 from llm_rl.tools.template import ResultFrame, check_shows_tools
@@ -292,7 +292,7 @@ class _Labeller:
         return [int(token) for token in self._tokenizer(text, add_special_tokens=False)["input_ids"]]
 
     def _check_room(self, length: int) -> None:
-        room = getattr(causal_model(self._model).config.get_text_config(), "max_position_embeddings", None)
+        room = positions_of(self._model)
         frame = len(self._frame.between([[]], self._tokenizer.eos_token_id)) + len(self._encode(self._format.start))
         longest = length + frame + self._options.max_call_tokens + self._options.max_result_tokens
         if room is not None and longest > room:

@@ -13,7 +13,7 @@ from llm_rl.rollout.completions import encode_rows
 from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation
 from llm_rl.rollout.generation import SamplingParams
 from llm_rl.rollout.pictures import refuse_pictures
-from llm_rl.rollout.scoring import causal_model
+from llm_rl.rollout.scoring import causal_model, positions_of
 from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.rollout.turns import NextTurn, Partner, TextPartner, joined, play_turns, texts_of, turns_of
 from llm_rl.tools.arguments import EpisodeArguments
@@ -134,9 +134,8 @@ class EpisodeTrainer(RolloutTrainer):
         """The last turn of a conversation about each row."""
         causal = causal_model(self.model)
         encoded = encode_rows(rows, causal, self.processing_class, 1, params, self._template_arguments)
-        room = getattr(causal.config.get_text_config(), "max_position_embeddings", None)
         with self._sampling_engine() as engine:
-            ended = dict(play_turns(encoded, partner, self.args.max_turns, engine, params, room))
+            ended = dict(play_turns(encoded, partner, self.args.max_turns, engine, params, positions_of(causal)))
         return [ended[index] for index in range(len(rows))]
 
     def _further_columns(self, samples: Sequence[Sample]) -> dict[str, list[Any]]:

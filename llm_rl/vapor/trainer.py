@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from llm_rl.core import LossCounts, MetricAccumulator
-from llm_rl.core.mismatch import record_mismatch
 from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation
-from llm_rl.rollout.scoring import ReferenceModel, causal_model
+from llm_rl.rollout.scoring import positions_of
 from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.training.modes import evaluation_mode
 from llm_rl.training.symptoms import Symptom
@@ -42,7 +41,6 @@ class VAPORTrainer(RolloutTrainer):
 
     args: VAPORArguments
     shards = True
-    reference: ReferenceModel
     record_classes = (RolloutBatch, VaporRolloutBatch)
 
     # A roll-out
@@ -107,7 +105,7 @@ class VAPORTrainer(RolloutTrainer):
                 pairs,
                 self.args.preference_context,
                 self.sampling.pad_token_id,
-                room=getattr(causal_model(self.model).config.get_text_config(), "max_position_embeddings", None),
+                room=positions_of(self.model),
                 device=self.args.device,
             ),
         )
@@ -117,7 +115,7 @@ class VAPORTrainer(RolloutTrainer):
         """Adds the reference's log-probabilities of the pairs, and how many of the optimizer step were found."""
         micro_batches: list[Any] = super()._prepare_batch_inputs(samples)
         for batch in micro_batches:
-            self._score_pairs_by_reference(batch)
+            self._score_by_reference(batch.pairs)
         # Both responses of a pair have tokens or neither has.
         found = torch.stack([batch.pairs.loss_mask.any(-1).sum() // 2 for batch in micro_batches]).sum()
         self.settle()
@@ -125,10 +123,6 @@ class VAPORTrainer(RolloutTrainer):
         for batch in micro_batches:
             batch.pairs_found = found
         return micro_batches
-
-    def _score_pairs_by_reference(self, batch: VaporRolloutBatch) -> None:
-        with self.accelerator.autocast():
-            batch.pairs.ref_per_token_logps = self.reference.logprobs(batch.pairs)
 
     def _compute_advantages(self, rewards: Tensor) -> Tensor:
         """A = reward − group mean, `(Q, G)`."""
@@ -154,8 +148,7 @@ class VAPORTrainer(RolloutTrainer):
         loss = vapor_loss(terms, batch, config, counts)
         record_vapor(self.metrics, terms, batch, entropies.view_as(batch.spans))
         record_preferences(self.metrics, batch.pair)
-        if inputs.sampling_per_token_logps is not None:
-            record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, inputs.completion_mask)
+        self._record_mismatch(inputs, old_logps, inputs.completion_mask)
         return loss.loss
 
     # Evaluation
@@ -165,7 +158,7 @@ class VAPORTrainer(RolloutTrainer):
         """Adds the preference metrics of the rows' pairs."""
         super()._record_evaluation(metrics, samples, per_function)
         batch = self._collate(samples, num_generations=1)
-        self._score_pairs_by_reference(batch)
+        self._score_by_reference(batch.pairs)
         with evaluation_mode(self.model):
             pair_logps = self._get_per_token_logps_and_entropies(self.model, batch.pairs).logprobs
         record_preferences(metrics, preference_pair(batch.pairs, pair_logps, len(samples)))

@@ -20,7 +20,7 @@ from llm_rl.rollout.data import RolloutBatch, Sample, encode_answer
 from llm_rl.rollout.generation import SamplingParams
 from llm_rl.rollout.loading import as_rows
 from llm_rl.rollout.pictures import tokenizer_of
-from llm_rl.rollout.scoring import causal_model
+from llm_rl.rollout.scoring import causal_model, positions_of
 from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.training.identity import fingerprint
 
@@ -141,7 +141,7 @@ class ExpertAnswers:
     def __init__(
         self, rows: Any, causal: Any, tokenizer: Any, params: SamplingParams, chat_template_kwargs: Any, seed: int
     ) -> None:
-        room = getattr(causal.config.get_text_config(), "max_position_embeddings", None) or math.inf
+        room = positions_of(causal) or math.inf
         self.seed, self.pad_id, self.samples = seed, params.pad_token_id, []
         for index in range(len(rows)):
             row = rows[index]
