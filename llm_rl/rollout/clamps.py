@@ -11,12 +11,7 @@ CLAMPED = {"clamped_frac": "ratio of new to old", "kl_clamped_frac": "ratio to t
 
 
 def warn_of_clamps(line: Mapping[str, float], step: int) -> None:
-    """Warns where log-ratios of a log line's tokens are cut off at ±20: e^20 is 5e8, and a loss of 1e8 says just that.
-
-    Args:
-        line: The log line, with the shares "clamped_frac" and "kl_clamped_frac".
-        step: Its optimizer step.
-    """
+    """Warns where log-ratios of a line's tokens are cut off at ±20: e^20 is 5e8, and a loss of 1e8 says just that."""
     for name, what in CLAMPED.items():
         if line.get(name, 0) > 0:
             logger.warning(

@@ -24,9 +24,6 @@ class CompletionLog(TrainerCallback):
 
     A record is the completion's step, prompt, text and rewards, and its advantage where it has one of its own. After
     resuming the file starts with the roll-outs before the checkpoint, so that none is in it twice.
-
-    Args:
-        path: The file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,11 +62,7 @@ class CompletionLog(TrainerCallback):
 
 
 def prompt_means(path: Path) -> list[dict[str, Any]]:
-    """Each prompt of a file of completions with its mean reward, the lowest first, and how many were rewarded.
-
-    Args:
-        path: The file that `CompletionLog` wrote.
-    """
+    """Each prompt of such a file with its mean reward, the lowest first, and how many completions were rewarded."""
     rewards: dict[str, list[float]] = {}
     with path.open(encoding="utf-8") as lines:
         for record in map(json.loads, lines):
@@ -91,15 +84,9 @@ def completion_records(
     rewards: Sequence[float],
     advantages: Sequence[float] | None,
 ) -> list[dict[str, Any]]:
-    """The records of a roll-out.
+    """The records of a roll-out after `step` updates: N samples, what N functions of `names` saw of them, N rewards.
 
-    Args:
-        step: Optimizer steps done.
-        samples: N completions, with what each reward function said.
-        completions: What the functions saw of them.
-        names: Names of the functions.
-        rewards: N numbers, what the advantages are made from.
-        advantages: N numbers; None where completions have none, but their tokens.
+    `advantages` is None where completions have none, but their tokens.
     """
     return [
         {

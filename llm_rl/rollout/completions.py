@@ -13,11 +13,7 @@ from llm_rl.rollout.scoring import positions_of
 
 
 def sampling_params(causal: Any, tokenizer: Any, max_new_tokens: int, temperature: float) -> SamplingParams:
-    """End tokens are the tokenizer's and those of the model's generation settings; padding falls back to one of them.
-
-    Raises:
-        ValueError: There is no end token.
-    """
+    """End tokens are the tokenizer's and those of the model's settings, `ValueError` without any; one may pad."""
     tokenizer = tokenizer_of(tokenizer)
     configured = getattr(getattr(causal, "generation_config", None), "eos_token_id", None)
     ends = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])} - {None}
@@ -36,16 +32,7 @@ def sample_completions(
     params: SamplingParams,
     chat_template_kwargs: Mapping[str, Any],
 ) -> list[Sample]:
-    """Completions of each row, a row's side by side.
-
-    Args:
-        causal: The causal language model, whose weights the engine takes over.
-        engine: What samples.
-        tokenizer: Encodes the prompts.
-        rows: Rows of the data set.
-        num_generations: Completions of each.
-        params: How to sample.
-        chat_template_kwargs: Arguments of the chat template, as for `data.encode_prompt`.
+    """So many completions of each row, a row's side by side, by an engine that takes over the weights of `causal`.
 
     Raises:
         ValueError: A row has no prompt, a prompt leaves no room for the longest completion, or the engine broke its
@@ -81,11 +68,7 @@ def encode_rows(
 def as_samples(
     encoded: Sequence[tuple[Mapping[str, Any], list[int]]], completions: Sequence[Completion], params: SamplingParams
 ) -> list[Sample]:
-    """What an engine returned for encoded rows.
-
-    Raises:
-        ValueError: It broke its contract.
-    """
+    """What an engine returned for encoded rows; `ValueError` where it broke its contract."""
     if len(completions) != len(encoded):
         raise ValueError(f"the engine returned {len(completions)} completions for {len(encoded)} prompts")
     samples = []
@@ -106,9 +89,7 @@ def prompt_ids(
 ) -> list[int]:
     """The tokens of a row's prompt; arguments as in `sample_completions`.
 
-    Raises:
-        ValueError: There is no prompt, it leaves no room for the longest completion, or the model does not take its
-            pictures.
+    `ValueError` where there is none, it leaves no room for a completion, or the model does not take its pictures.
     """
     ids = encode_prompt(check_row(row)["prompt"], tokenizer, chat_template_kwargs)
     check_takes(causal, ids)
@@ -124,14 +105,8 @@ def prompt_ids(
 def check_all_rows(name: str, rows: Any, check: Callable[[Any], object], *, quiet: bool) -> None:
     """Look at every row before training starts; a progress bar shows where that takes more than two seconds.
 
-    Args:
-        name: What the rows are called.
-        rows: Rows with a length and indices.
-        check: Raises `ValueError` for a row that cannot be used.
-        quiet: Whether there is no bar.
-
-    Raises:
-        ValueError: A row cannot be used, or has other columns than the first; the message says which row.
+    `check` raises `ValueError` for a row that cannot be used, and the message then says which row of `name` it is, as
+    it does for one with other columns than the first.
     """
     columns: list[str] | None = None
     for index in tqdm(range(len(rows)), desc=f"Checking {name}", delay=2, disable=quiet):

@@ -52,11 +52,7 @@ class Sample:
 
 
 def check_row(row: Any) -> Mapping[str, Any]:
-    """The row itself.
-
-    Raises:
-        ValueError: It has no prompt.
-    """
+    """The row itself; `ValueError` where it has no prompt."""
     if not isinstance(row, Mapping) or "prompt" not in row:
         held = sorted(row) if isinstance(row, Mapping) else type(row).__name__
         raise ValueError(f"a row of the data set has no 'prompt' but {held}; rows are dictionaries with a 'prompt'")
@@ -64,11 +60,7 @@ def check_row(row: Any) -> Mapping[str, Any]:
 
 
 def check_data_set(name: str, rows: Any) -> None:
-    """Whether rows can be drawn in any order, and the first one has a prompt.
-
-    Raises:
-        ValueError: They have no length and indices, there is none, or the first has no prompt.
-    """
+    """Raises `ValueError` unless rows can be drawn in any order, there is one, and the first one has a prompt."""
     if isinstance(rows, IterableDataset) or not (hasattr(rows, "__getitem__") and hasattr(rows, "__len__")):
         raise ValueError(f"{name} is a {type(rows).__name__}; pass rows with a length and indices, as a list")
     if not len(rows):
@@ -87,15 +79,8 @@ def encode_prompt(prompt: Any, processing_class: Any, chat_template_kwargs: Mapp
     """The tokens of a prompt: text as the tokenizer encodes it, messages through the chat template.
 
     An end token that the tokenizer puts behind a text is cut, as the completion stands there. After messages that end
-    with the assistant's the template continues that message, else it opens a new one.
-
-    Args:
-        prompt: A text, or messages `{"role": …, "content": …}`.
-        processing_class: A tokenizer of transformers, or a processor, which reads pictures in messages too.
-        chat_template_kwargs: Passed to the template.
-
-    Returns:
-        The tokens; of a processor's messages a `PicturedPrompt`.
+    with the assistant's the template continues that message, else it opens a new one. The messages of a processor give
+    a `PicturedPrompt`.
 
     Raises:
         ValueError: The prompt is neither, has no token or two begin tokens in front, or one of the reasons of
@@ -179,11 +164,7 @@ def text_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
 
 
 def parts_of(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Messages whose contents are lists of parts, as the chat templates of processors take them.
-
-    Raises:
-        ValueError: A part is neither a text nor a picture.
-    """
+    """Messages with lists of parts, as templates of processors take them; `ValueError` unless of texts and pictures."""
     made = []
     for message in messages:
         parts: Any = message.get("content")

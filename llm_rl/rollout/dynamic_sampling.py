@@ -18,20 +18,13 @@ def replace_groups(
     draw: Callable[[int], tuple[list[Sample], Tensor]],
     metrics: MetricAccumulator,
 ) -> tuple[list[Sample], Tensor]:
-    """Draws groups anew until all have spread, a bounded number of times.
+    """Draws groups anew until all have spread, at most `attempts` times; completions and rewards.
 
     Groups that are left without spread stay, with advantage 0, and a warning says so. Logged are
     "reward_mean_before_replacement" and "groups_replaced", replacements over groups, which may exceed 1.
 
-    Args:
-        samples: Q · G completions, a group's side by side.
-        rewards: `(Q, G)`; NaN where a completion is not scored.
-        attempts: How often groups may be drawn, ≥ 1.
-        draw: Gives, for a number of groups, so many fresh ones, completions and rewards.
-        metrics: The accumulator to add to.
-
-    Returns:
-        Completions and rewards.
+    There are Q · G `samples`, a group's side by side, and `rewards` `(Q, G)`, NaN where one is not scored. `draw`
+    gives, for a number of groups, so many fresh ones, completions and rewards.
     """
     size = rewards.shape[1]
     samples, rewards = list(samples), rewards.clone()

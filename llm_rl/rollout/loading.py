@@ -16,14 +16,8 @@ Row = TypeVar("Row")
 def load_policy(model: nn.Module | str, processing_class: Any) -> tuple[nn.Module, Any]:
     """A model as it is, or loaded in float32 by its folder or name on the hub, and its tokenizer.
 
-    Args:
-        model: The model or where it is.
-        processing_class: The tokenizer, or the processor of a model that sees pictures. None: the tokenizer of the
-            folder or name.
-
-    Raises:
-        ValueError: There is neither a tokenizer nor a folder or name to load it from.
-        OSError: There is no such model.
+    `processing_class` is the tokenizer, or the processor of a model that sees pictures; None takes the tokenizer of the
+    folder or name. `ValueError` where there is neither, `OSError` where there is no such model.
     """
     if isinstance(model, str):
         tokenizer = AutoTokenizer.from_pretrained(model) if processing_class is None else processing_class
@@ -42,14 +36,8 @@ def as_rows(data: Any) -> Any:
 def read_lines(path: str | Path, row_of: Callable[[str], Row], form: str) -> list[Row]:
     """The rows of a text file in UTF-8, one a line; empty lines are passed over.
 
-    Args:
-        path: The file.
-        row_of: The row of a line; its `ValueError` gets the file and the line in front.
-        form: What to write into a file without rows.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError: It has no row, a line is none, or it is not in UTF-8.
+    A `ValueError` of `row_of`, which makes a row of a line, gets the file and the line in front, and a file without
+    rows is told to be written as `form` says. `OSError` where it cannot be read.
     """
     rows = []
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").split("\n"), start=1):

@@ -33,12 +33,7 @@ def moments_and_gradients(optimizer: Optimizer | None, gradients: Iterable[Tenso
 
 @contextmanager
 def on_host(tensors: Iterable[Tensor], device: torch.device) -> Iterator[None]:
-    """A section in which those of some tensors that lie on a device are on the host, and back at its end.
-
-    Args:
-        tensors: Any; those of the host stay as they are.
-        device: The device, whose memory is let go for other processes too.
-    """
+    """A section in which those of some tensors that lie on a device are on the host, and its memory free for others."""
     gone = [*{id(tensor): tensor for tensor in tensors if tensor.device.type == device.type}.values()]
     homes = [tensor.device for tensor in gone]
     _lay(gone, [torch.device("cpu")] * len(gone), pinned=device.type == "cuda")

@@ -13,15 +13,10 @@ from llm_rl.training.modes import evaluation_mode
 
 
 def packed_outputs(forward: Any, ids: Tensor, mask: Tensor) -> Tensor:
-    """What a model says of padded rows, computed on their tokens alone, side by side in one sequence.
+    """What a model says of padded rows, `(B, L, D)`, computed on their tokens alone, side by side in one sequence.
 
-    Args:
-        forward: Maps `input_ids` and `position_ids`, int64 `(1, M)`, to outputs `(1, M, D)`.
-        ids: int64 `(B, L)`.
-        mask: bool `(B, L)`, the tokens that are no padding, M in all.
-
-    Returns:
-        `(B, L, D)`, 0 at padding. Gradients pass through.
+    `forward` maps `input_ids` and `position_ids`, int64 `(1, M)`, to outputs `(1, M, D)`; M tokens of `ids`, int64
+    `(B, L)`, are no padding, as `mask`, bool `(B, L)`, says. The result is 0 at padding. Gradients pass through.
     """
     outputs = forward(input_ids=ids[mask].unsqueeze(0), position_ids=positions(mask)[mask].unsqueeze(0))[0]  # (M, D)
     padded = outputs.new_zeros(*mask.shape, outputs.shape[-1])
@@ -30,11 +25,7 @@ def packed_outputs(forward: Any, ids: Tensor, mask: Tensor) -> Tensor:
 
 @torch.no_grad()
 def supports_packing(causal: Any) -> bool:
-    """Whether two rows in one sequence give what they give one by one; tried out.
-
-    Args:
-        causal: A causal language model of transformers, without PEFT's wrapper.
-    """
+    """Whether two rows in one sequence give what they give one by one; tried out, on a model without PEFT's wrapper."""
     if causal.base_model is causal or "position_ids" not in inputs_of(causal.__class__):
         return False
     ids = torch.arange(8, device=causal.device).unsqueeze(0) % causal.get_input_embeddings().weight.shape[0]
@@ -52,11 +43,7 @@ def supports_packing(causal: Any) -> bool:
 
 
 def check_packing(causal: nn.Module) -> None:
-    """Raise where rows cannot be packed.
-
-    Raises:
-        ValueError: The model does not keep rows apart by their positions.
-    """
+    """Raises `ValueError` where a model does not keep packed rows apart by their positions."""
     if not supports_packing(causal):
         raise ValueError(
             "padding_free=True needs a model that takes position_ids and keeps rows apart where they start anew; "

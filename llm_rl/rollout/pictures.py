@@ -20,9 +20,7 @@ MOST = "pixel_values"
 class PicturedPrompt(list[int]):
     """The tokens of a prompt, with a place for each part of a picture.
 
-    Args:
-        ids: The tokens.
-        tensors: What the processor returned beside them, for this prompt alone, by the names of the model's arguments.
+    `tensors` holds what the processor returned beside them, for this prompt, by the names of the model's arguments.
     """
 
     def __init__(self, ids: Iterable[int], tensors: dict[str, Tensor]) -> None:
@@ -112,14 +110,9 @@ def _joined(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def beside_tokens(causal: Any, mask: Tensor, pictures: Pictures | None) -> dict[str, Any]:
-    """What a model's forward pass takes beside tokens and their mask: positions, where it knows them, and pictures.
+    """What a model's forward pass takes beside tokens and their bool mask `(B, L)`: pictures and positions.
 
-    A model that places pictures in a grid counts positions itself.
-
-    Args:
-        causal: A causal language model of transformers.
-        mask: bool `(B, L)`, the tokens.
-        pictures: Those of the rows; None: none.
+    A model that places pictures in a grid, or that knows no positions, counts these itself.
     """
     made = {} if pictures is None else pictures.inputs(causal, mask)
     if "position_ids" in inputs_of(causal.__class__):
@@ -147,15 +140,7 @@ def blind_engine(engine: Any) -> list[str]:
 
 
 def refuse_pictures(processing_class: Any, *where: str) -> None:
-    """Raise where a processor meets something that cannot take pictures.
-
-    Args:
-        processing_class: A processor or tokenizer.
-        *where: The names of such things.
-
-    Raises:
-        ValueError: There is one, and it is a processor.
-    """
+    """Raises `ValueError` where a processor meets something, named in `where`, that cannot take pictures."""
     if where and reads_pictures(processing_class):
         raise ValueError(
             f"processing_class is a {type(processing_class).__name__}, and {' and '.join(where)} cannot take pictures; "
@@ -164,11 +149,7 @@ def refuse_pictures(processing_class: Any, *where: str) -> None:
 
 
 def check_takes(causal: Any, ids: Sequence[int]) -> None:
-    """Raise where a prompt has pictures that a model does not take.
-
-    Raises:
-        ValueError: The model does not know a tensor of them.
-    """
+    """Raises `ValueError` where a prompt has pictures, and the model does not know a tensor of them."""
     tensors, known = ids.tensors if isinstance(ids, PicturedPrompt) else {}, inputs_of(causal.__class__)
     if unknown := [name for name in tensors if name not in known and not name.endswith(A_TOKEN)]:
         raise ValueError(

@@ -81,18 +81,11 @@ class RewardFunctions:
         extras: Mapping[str, Any] | None = None,
         offered: Mapping[str, Sequence[Any]] | None = None,
     ) -> Tensor:
-        """What each function says of each sample.
+        """What each function says of each of N samples, float64 `(N, F)`; NaN where a function returned None.
 
-        Args:
-            prompts: N prompts, each as often as it has completions.
-            completions: N texts, or lists of one assistant message where the prompt is a list of messages.
-            completion_ids: N lists of sampled ids.
-            columns: N values for each other column of the data set.
-            extras: Further arguments, which a function gets that takes them.
-            offered: N values for each further column, which a function gets that takes it.
-
-        Returns:
-            float64 `(N, F)`; NaN where a function returned None.
+        A prompt is there as often as it has completions. These are texts, or lists of one assistant message where the
+        prompt is a list of messages. `columns` are the other ones of the data set. A function that takes them gets
+        `extras`, further arguments, and `offered`, further columns.
 
         Raises:
             RewardError: A function raised, returned another number of rewards or one that is neither a finite number
@@ -123,13 +116,9 @@ class RewardFunctions:
         return rewards
 
     def total(self, rewards: Tensor) -> Tensor:
-        """Weighted sum over the functions that apply.
+        """Weighted sums of rewards `(N, F)` over the functions that apply, float64 `(N,)`; NaN where one does not.
 
-        Args:
-            rewards: `(N, F)`, NaN where a function does not apply.
-
-        Returns:
-            float64 `(N,)`, the reward of each sample; 0 where no function applies, or NaN where that is left out.
+        Where no function applies it is 0, or NaN where that is left out.
         """
         total = (rewards * self.weights.to(rewards.device)).nansum(1)
         return total.masked_fill(rewards.isnan().all(1), torch.nan) if self.leave_out else total
@@ -163,11 +152,8 @@ def _loaded(function: Any) -> RewardFunction:
 def completion_text(completion: Any) -> str:
     """The text of a completion, for reward functions: itself, or the content of its last message.
 
-    Args:
-        completion: A text, chat messages, or None; None, no message and no content are an empty text.
-
-    Raises:
-        TypeError: The content is something else, such as a list of parts.
+    None, no message and no content are an empty text; a content that is something else, such as a list of parts, is a
+    `TypeError`.
     """
     if completion is None or isinstance(completion, str):
         return completion or ""

@@ -95,17 +95,10 @@ def score_samples(
     further: Mapping[str, Sequence[Any]] | None = None,
     extras: Mapping[str, Any] | None = None,
 ) -> Tensor:
-    """What reward functions say of completions.
+    """What reward functions say of N samples, float64 `(N, F)`; NaN where a function does not apply.
 
-    Args:
-        rewards: The functions.
-        samples: N completions.
-        completions: N texts or messages, what the functions see of them.
-        further: N values of each column beside those of the rows.
-        extras: Further arguments, which a function gets that takes them.
-
-    Returns:
-        float64 `(N, F)`; NaN where a function does not apply.
+    They see `completions`, N texts or messages, the columns of the rows and `further` ones, N values each; and
+    `extras`, arguments that a function gets that takes them.
 
     Raises:
         ValueError: Rows have different columns.

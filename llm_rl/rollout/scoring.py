@@ -146,13 +146,8 @@ class ReferenceModel:
 
     Of a policy with adapters only their weights at the start are kept, and put in place while the reference is asked.
 
-    Args:
-        model: The policy at the start of training.
-        temperature: Temperature of sampling, > 0.
-        ref_model: Another reference. None: the policy as it is now.
-        share_prompts: Whether a prompt is read once for all its completions, as in `PolicyScorer`.
-        adapters: "start", or "base" for the model without its adapters.
-        padding_free: Whether a batch is one sequence without padding, as in `PolicyScorer`.
+    `ref_model` is another reference than the policy as it is now; `adapters` is "start", or "base" for the model
+    without its adapters. The other arguments are those of `PolicyScorer`.
 
     Raises:
         ValueError: `adapters` is "base" and there are none, or there is a `ref_model`.
@@ -206,10 +201,7 @@ class ReferenceModel:
     def full_divergence(self, scorer: PolicyScorer, model: nn.Module, batch: RolloutBatch) -> Tensor:
         """KL(π ‖ π_ref) over the whole vocabulary at each completion token, `(B, T)`; anything at padding.
 
-        Args:
-            scorer: The scorer of the policy.
-            model: The policy, which the gradient goes to.
-            batch: The completions.
+        The gradient goes to `model`, the policy, whose scorer is given.
         """
         with self._frozen():
             reference, head = self._score.features(self.model, batch)
@@ -240,12 +232,9 @@ class ReferenceModel:
 
 
 def deal_out(shards: Shards, model: nn.Module, reference: "ReferenceModel | None" = None) -> None:
-    """Deal out the weights of a causal language model, with a head that is read outside its own forward pass.
+    """Deal out the weights of a causal language model, whose head is read outside its own forward pass.
 
-    Args:
-        shards: The sharded models of a trainer.
-        model: The model.
-        reference: Its reference, if there is one, which is dealt out after it.
+    Its reference, if there is one, is dealt out after it.
     """
     causal = causal_model(model)
     token = torch.zeros(1, 1, dtype=torch.long, device=causal.device)
@@ -255,11 +244,7 @@ def deal_out(shards: Shards, model: nn.Module, reference: "ReferenceModel | None
 
 
 def reference_kl(logps: Tensor | None, ref_logps: Tensor | None, mask: Tensor, estimator: KLEstimator) -> Tensor:
-    """Estimates of KL(π ‖ π_ref) a token, `(B, T)`, from log-probabilities `(B, T)`; 0 outside the bool mask `(B, T)`.
-
-    Raises:
-        ValueError: There are no log-probabilities.
-    """
+    """Estimates of KL(π ‖ π_ref) a token, `(B, T)`, 0 outside the bool mask; `ValueError` without log-probabilities."""
     if logps is None or ref_logps is None:
         raise ValueError("the batch has no old or reference log-probabilities, which the divergence is made from")
     logps, ref_logps = (values.masked_fill(~mask, 0.0) for values in (logps, ref_logps))

@@ -82,11 +82,7 @@ class AnswerCollator:
         self._keeps = "logits_to_keep" in inputs_of(self._causal.__class__)
 
     def __call__(self, items: Sequence[Mapping[str, list[int]]]) -> dict[str, Any]:
-        """The batch of some items of `SupervisedDataset`.
-
-        Raises:
-            ValueError: The model does not take the pictures of one.
-        """
+        """The batch of some items of `SupervisedDataset`; `ValueError` where the model does not take their pictures."""
         for item in items:
             check_takes(self._causal, item["input_ids"])
         ids, mask = pad([item["input_ids"] for item in items], self._pad_id, "left")

@@ -31,14 +31,9 @@ def positions(mask: Tensor) -> Tensor:
 
 
 def group_by_prompt(prompt_ids: Tensor, prompt_mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Which rows hold the same prompt.
+    """The first row of each different prompt, `(Q,)`, and for each row the number of its prompt, `(B,)`; both int64.
 
-    Args:
-        prompt_ids: `(B, P)`.
-        prompt_mask: bool `(B, P)`, what is not padding.
-
-    Returns:
-        The first row of each different prompt `(Q,)`, and for each row the number of its prompt `(B,)`; both int64.
+    Prompts are `(B, P)`, of which the bool mask says what is not padding.
     """
     numbers: dict[tuple[int, ...], int] = {}
     firsts: list[int] = []
@@ -56,17 +51,11 @@ def prompt_cache(
 ) -> Any:
     """Keys and values of all but the last token of each prompt, a row for each row; different prompts are read once.
 
-    Gradients flow through it. Dropout, if the model has any, is drawn once for a prompt.
+    None where there is nothing to share, as no prompt of two tokens or more is there twice. Gradients flow through it.
+    Dropout, if the model has any, is drawn once for a prompt.
 
-    Args:
-        causal: A causal language model of transformers that `supports_shared_prompts`.
-        prompt_ids: `(B, P)`, padded on the left.
-        prompt_mask: bool `(B, P)`.
-        groups: What `group_by_prompt` says of them; None asks it.
-
-    Returns:
-        The cache, for `past_key_values`; None where there is nothing to share, as no prompt of two tokens or more is
-        there twice.
+    Prompts are `(B, P)`, padded on the left, as the bool mask says, `groups` what `group_by_prompt` says of them (None
+    asks it); the model is one that `supports_shared_prompts`.
     """
     if prompt_ids.shape[1] < 2:
         return None
@@ -85,11 +74,7 @@ def prompt_cache(
 
 @torch.no_grad()
 def supports_shared_prompts(causal: Any) -> bool:
-    """Whether reading a prompt and what follows one after the other gives what reading them at once does; tried out.
-
-    Args:
-        causal: A causal language model of transformers, without PEFT's wrapper.
-    """
+    """Whether reading a prompt and then what follows gives what both at once do; tried out, without PEFT's wrapper."""
     recomputes = any(getattr(module, "gradient_checkpointing", False) for module in causal.modules())
     if causal.base_model is causal or recomputes:
         return False
@@ -106,14 +91,7 @@ def supports_shared_prompts(causal: Any) -> bool:
 def shares_prompts(causal: nn.Module, asked: bool | None) -> bool:
     """Whether prompts are shared: as asked for, or, without a word on it, where the model supports it.
 
-    Where it does not, that is told once.
-
-    Args:
-        causal: A causal language model of transformers, without PEFT's wrapper.
-        asked: The option. None: where the model supports it.
-
-    Raises:
-        ValueError: It is asked for, and the model does not support it.
+    Where it does not, that is told once; where it was asked for, it is a `ValueError`.
     """
     if asked is False:
         return False

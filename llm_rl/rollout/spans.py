@@ -19,11 +19,7 @@ WINDOW = 24
 
 
 def check_tags(name: str, tags: Sequence[str]) -> None:
-    """Whether `tags` is a start and an end tag.
-
-    Raises:
-        ValueError: It is not two texts that are not empty.
-    """
+    """Raises `ValueError` unless `tags` is a start and an end tag, two texts that are not empty."""
     if not isinstance(tags, (list, tuple)) or len(tags) != 2 or not all(isinstance(tag, str) and tag for tag in tags):
         raise ValueError(f"{name} is {tags!r}; give a start tag and an end tag, as in ('<A>', '</A>')")
 
@@ -74,16 +70,8 @@ def find_and_map_token_indices(
 def find_tagged_text(full_text: str, start_tag: str, end_tag: str) -> tuple[int, int] | None:
     """Start and end, in characters, of the first `start_tag … end_tag` in a text, both tags included.
 
-    Args:
-        full_text: Any text.
-        start_tag: The start tag, not empty.
-        end_tag: The end tag, not empty; searched behind the start tag.
-
-    Returns:
-        `(start, end)` for slicing the text, or None where a tag is missing or the order is wrong.
-
-    Raises:
-        ValueError: A tag is empty.
+    The end tag is searched behind the start tag. None where a tag is missing or the order is wrong; `ValueError` where
+    one is empty.
     """
     if not start_tag or not end_tag:
         raise ValueError(f"start_tag is {start_tag!r} and end_tag {end_tag!r}; a tag must not be empty")
@@ -115,10 +103,6 @@ def incremental_offsets(token_ids: Sequence[int], tokenizer: Any) -> DecodedToke
 
     Windows of a few tokens are decoded, so time grows with the number of tokens; for a tokenizer whose text depends on
     more than the tokens just before, prefixes are decoded instead, in quadratic time.
-
-    Args:
-        token_ids: The sampled ids, special ones included.
-        tokenizer: A tokenizer with transformers' `decode(ids, skip_special_tokens=…, clean_up_tokenization_spaces=…)`.
 
     Returns:
         `tokenizer.decode(token_ids)` without clean-up, and one pair of offsets a token; every character belongs to a

@@ -27,13 +27,7 @@ MARK = "a mark between"
 
 
 def warn_of_text_prompts(rows: Sequence[Mapping[str, Any]], tokenizer: Any, template: Mapping[str, Any]) -> None:
-    """Warns where the first prompt is a text that lacks what the tokenizer's chat template puts behind a message.
-
-    Args:
-        rows: Rows with a "prompt".
-        tokenizer: The tokenizer.
-        template: Arguments of the chat template.
-    """
+    """Warns where the first prompt is a text that lacks what the tokenizer's chat template puts behind a message."""
     prompt, tokenizer = rows[0]["prompt"], tokenizer_of(tokenizer)
     if not (isinstance(prompt, str) and getattr(tokenizer, "chat_template", None) and is_first()):
         return

@@ -56,12 +56,7 @@ class Partner(Protocol):
 
 
 class TextPartner:
-    """Answers by a function from texts to texts.
-
-    Args:
-        next_turn: The function.
-        tokenizer: Decodes turns and encodes answers.
-    """
+    """Answers by a function from texts to texts; the tokenizer decodes turns and encodes answers."""
 
     def __init__(self, next_turn: NextTurn, tokenizer: Any) -> None:
         self._next_turn, self._tokenizer = next_turn, tokenizer
@@ -71,11 +66,7 @@ class TextPartner:
         return sample
 
     def answer(self, index: int, sample: Sample) -> Sequence[int] | None:
-        """The tokens of what the function returns.
-
-        Raises:
-            TypeError: That is neither a text nor None.
-        """
+        """The tokens of what the function returns; `TypeError` where that is neither a text nor None."""
         answer = self._next_turn(sample.row, texts_of(sample, self._tokenizer))
         if answer is None:
             return None

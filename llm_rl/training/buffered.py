@@ -36,11 +36,8 @@ class BufferedTrainer(ExactTrainer):
     `_batches_per_rollout`), and what a micro-batch does with it: either `_train_on_buffer`, or `_prepare_inputs` and
     `compute_loss` as transformers calls them. One that `shards` says by `_shard` what is dealt out.
 
-    Args:
-        model: The model.
-        args: The arguments, a `RunArguments` with the property `steps_per_rollout`.
-        train_dataset: Rows of data, with a length and indices.
-        **kwargs: Passed on, e.g. `callbacks`.
+    `args` is a `RunArguments` with the property `steps_per_rollout`, and `train_dataset` has a length and indices;
+    other arguments are those of `transformers.Trainer`.
 
     Attributes:
         metrics: What has been recorded since the last log line, which the next one tells.
@@ -142,11 +139,7 @@ class BufferedTrainer(ExactTrainer):
     # The update
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        """Train as `transformers.Trainer` does, starting with a fresh roll-out or the checkpoint's.
-
-        Raises:
-            RuntimeError: The weights were to be dealt out to processes, and were not.
-        """
+        """Train as `transformers.Trainer` does, from a fresh roll-out or the checkpoint's."""
         self._step, self._buffered_inputs = 0, []
         self._deal_out()
         return super().train(*args, **kwargs)
@@ -188,11 +181,7 @@ class BufferedTrainer(ExactTrainer):
         return value if self._shards is None else self._shards.everywhere(value)
 
     def training_step(self, model: nn.Module, inputs: Any, num_items_in_batch: Tensor | int | None = None) -> Tensor:
-        """One micro-batch; it counts when its numbers were found to be finite.
-
-        Raises:
-            FloatingPointError: They are not, see `CheckedTrainer`.
-        """
+        """One micro-batch; it counts when its numbers were found to be finite, else errors are `CheckedTrainer`'s."""
         loss = super().training_step(model, inputs, num_items_in_batch)
         self._step = (self._step + 1) % self._micro_steps
         return loss
@@ -242,23 +231,14 @@ class BufferedTrainer(ExactTrainer):
         }
 
     def load_progress(self, progress: dict[str, Any]) -> None:
-        """Continue from what `progress` returned.
-
-        Raises:
-            CheckpointError: The checkpoint was written by another number of processes, or between the updates on a
-                roll-out of another shape.
-        """
+        """Continue from what `progress` returned; errors as in `ExactTrainer.load_progress` and `check_buffer`."""
         super().load_progress(progress)
         self.metrics.load_state_dict(progress["metrics"])
         self._step, self._buffered_inputs = progress["step"], progress["buffered_inputs"]
         self.check_buffer(bool(self._buffered_inputs))
 
     def dealt_progress(self, records: list[dict[str, Any]]) -> dict[str, Any]:
-        """This process's part of what other processes have saved, each a record of `progress`.
-
-        Raises:
-            CheckpointError: A roll-out was in use, or processes kept what cannot be dealt out anew.
-        """
+        """This process's part of what others have saved; `CheckpointError` where that cannot be dealt out anew."""
         size, rank = self.args.world_size, self.args.process_index
         kept = sorted(name for name in records[0].keys() - DEALT if any(record[name] for record in records))
         if kept or any(record["step"] for record in records):

@@ -47,11 +47,7 @@ from llm_rl.training.wrapper import unwrapped
 
 @contextmanager
 def named_damage(checkpoint: str | None) -> Iterator[None]:
-    """Errors of reading a checkpoint's files, with its name.
-
-    Raises:
-        CheckpointError: A file cannot be read although it is what was written.
-    """
+    """A section in which errors of reading a checkpoint's files are a `CheckpointError` that names it."""
     try:
         yield
     except (OSError, RuntimeError, ValueError, KeyError, pickle.UnpicklingError, SafetensorError) as error:
@@ -285,11 +281,7 @@ class ExactTrainer(CheckedTrainer):
         }
 
     def load_progress(self, progress: dict[str, Any]) -> None:
-        """Continue from what `progress` returned.
-
-        Raises:
-            CheckpointError: The checkpoint was written by another number of processes.
-        """
+        """Continue from what `progress` returned; `CheckpointError` where another number of processes wrote it."""
         if progress["processes"] != self.args.world_size:
             raise CheckpointError(
                 f"the checkpoint was written by {progress['processes']} processes and cannot be continued exactly by "
@@ -314,21 +306,13 @@ class ExactTrainer(CheckedTrainer):
         return self.dealt_progress([read(checkpoint / f"progress_{number}") for number in range(saved)])
 
     def dealt_progress(self, records: list[dict[str, Any]]) -> dict[str, Any]:
-        """This process's part of what other processes have saved, each a record of `progress`.
-
-        Raises:
-            CheckpointError: The trainer continues in as many processes alone.
-        """
+        """This process's part of what others have saved, each by `progress`; here always a `CheckpointError`."""
         raise CheckpointError(f"{type(self).__name__} resumes in as many processes as saved, {len(records)}; start so")
 
     def check_buffer(self, in_use: bool) -> None:
-        """Make sure that a roll-out that a checkpoint holds has the shape that the arguments say.
+        """Raises `CheckpointError` where a roll-out that a checkpoint holds has another shape than the arguments say.
 
-        Args:
-            in_use: Whether the run stands between the updates on a roll-out, by the old arguments or the new ones.
-
-        Raises:
-            CheckpointError: It does, and the shape has changed.
+        `in_use`: whether the run stands between the updates on a roll-out, by the old arguments or the new ones.
         """
         if in_use and (changed := sorted(self.changed & self.buffer_arguments)):
             raise CheckpointError(

@@ -187,11 +187,7 @@ def parse(
 def help_text(*classes: Any, description: str | None, prog: str, shown: Callable[[str, Any], Any]) -> str:
     """What --help prints after `parse` of these dataclasses, 80 columns wide, to be kept where importing them is slow.
 
-    Args:
-        classes: As in `parse`.
-        description: As in `parse`.
-        prog: Name of the program.
-        shown: Name and default of an option → the default that is printed, where it depends on the machine.
+    `shown` gives, from an option's name and default, the default that is printed, where it depends on the machine.
     """
     parser = _parser_of(classes, description, ())
     parser.prog, parser.formatter_class = prog, partial(_HelpFormatter, width=78)  # argparse leaves two columns free

@@ -34,15 +34,9 @@ class Failure:
 def save_failure(folder: Path, failure: Failure, model: Any, weights: Mapping[str, Tensor] | None = None) -> None:
     """Write a failure and the weights with which it happened (`<folder>/model`, for `from_pretrained`).
 
-    Args:
-        folder: Where to; one that exists is replaced.
-        failure: The failure.
-        model: Has `save_pretrained`.
-        weights: Its weights, where they are not all its own; without any the model is left out. None: its own.
-
-    Raises:
-        OSError: The disk refuses; then there is no folder.
-        TypeError: Inputs or roll-out hold what a record cannot hold.
+    A folder that exists is replaced. `weights` are the model's where they are not all its own: None takes its own, and
+    without any the model is left out. `OSError` where the disk refuses, and then there is no folder; `TypeError` where
+    inputs or roll-out hold what a record cannot hold.
     """
     with whole_folder(folder) as partial:
         save_record(failure, partial / "batch")

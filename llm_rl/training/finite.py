@@ -21,11 +21,7 @@ def all_finite(weight: Tensor) -> bool:
 
 @torch.no_grad()
 def check_weights(model: nn.Module) -> None:
-    """Look at all weights of a model.
-
-    Raises:
-        FloatingPointError: One holds NaN or infinity; the message names it.
-    """
+    """Raises `FloatingPointError` where a weight of a model holds NaN or infinity; the message names it."""
     wrong = [name for name, weight in model.named_parameters() if not all_finite(share(weight))]
     wrong = of_all(wrong) if is_sharded(model) else wrong
     if wrong:

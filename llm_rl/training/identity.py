@@ -117,16 +117,10 @@ def save_identity(identity: Mapping[str, Any], checkpoint: Path) -> None:
 def compare_identity(
     checkpoint: Path, identity: Mapping[str, Any], *, harmless: Collection[str], with_changes: bool
 ) -> set[str]:
-    """Hold the run that is to go on against the one that wrote a checkpoint; harmless differences are logged.
+    """Hold the run that is to go on against the one that wrote a checkpoint: the names of what changes the mathematics.
 
-    Args:
-        checkpoint: The checkpoint's folder.
-        identity: That of the run that is to go on.
-        harmless: Arguments, beside those of every trainer, that do not change the mathematics.
-        with_changes: Go on where the mathematics changes, with a warning.
-
-    Returns:
-        The names of what changes the mathematics.
+    Harmless differences are logged; `harmless` are arguments, beside those of every trainer, that are such.
+    `with_changes` goes on where the mathematics changes, with a warning.
 
     Raises:
         CheckpointError: The mathematics changes and `with_changes` is off, or the checkpoint does not say what it was.

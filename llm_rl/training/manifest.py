@@ -13,22 +13,14 @@ logger = logging.getLogger(__name__)
 
 
 def write_manifest(folder: Path) -> None:
-    """Write `manifest.json`: for every other file below a folder its size in bytes and its SHA-256.
-
-    Raises:
-        OSError: A file cannot be read or the manifest not be written.
-    """
+    """Write `manifest.json`: for every other file below a folder its size in bytes and its SHA-256."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
     record = {path.relative_to(folder).as_posix(): [path.stat().st_size, _checksum(path)] for path in files}
     (folder / MANIFEST).write_text(json.dumps(record, indent=1), encoding="utf-8")
 
 
 def check_manifest(folder: Path) -> None:
-    """Hold the files of a checkpoint against its manifest.
-
-    Raises:
-        CheckpointError: A file is missing or is not what was written; the message names it.
-    """
+    """Raises `CheckpointError`, which names the file, where one is missing or is not what was written."""
     try:
         record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         files = {str(name): (int(size), str(checksum)) for name, (size, checksum) in record.items()}
@@ -53,14 +45,8 @@ def check_manifest(folder: Path) -> None:
 def last_whole_checkpoint(run: Path) -> Path | None:
     """The newest checkpoint of a run folder whose files are all there and undamaged; those passed over are logged.
 
-    Args:
-        run: The run folder.
-
-    Returns:
-        The checkpoint's folder; None where the run has no checkpoint at all, damaged or not.
-
-    Raises:
-        CheckpointError: There are checkpoints, and all are damaged; the message is that of the newest.
+    None where the run has no checkpoint at all, damaged or not; `CheckpointError`, that of the newest, where all are
+    damaged.
     """
     newest: CheckpointError | None = None
     for checkpoint in reversed(checkpoints_of(run)):

@@ -34,11 +34,7 @@ def in_pass(model: nn.Module, function: Callable[[], Result]) -> Result:
 
 
 class Shards:
-    """The sharded models of a trainer, whose passes all processes take together.
-
-    Args:
-        seconds: How long a process waits for the others.
-    """
+    """The sharded models of a trainer, whose passes all processes take together; `seconds`: how long one waits."""
 
     def __init__(self, seconds: float) -> None:
         # On CPU, apart from the traffic of weights: a device is never waited for.
@@ -48,17 +44,7 @@ class Shards:
         self._to_go_back: list[Tensor] = []  # an output of each pass that waits for its backward pass
 
     def add(self, model: nn.Module, empty: Callable[[], object], *, head_apart: bool) -> None:
-        """Shard a model and watch its passes.
-
-        Args:
-            model: The model.
-            empty: Takes a pass as short as any.
-            head_apart: As for `units`.
-
-        Raises:
-            RuntimeError: Sharding did not happen.
-            ValueError: The model does not say what its layers are.
-        """
+        """Shard a model, with the errors of `shard`, and watch its passes; `empty` takes one as short as any."""
         shard(model, head_apart=head_apart)
         number = len(self._models)
         self._models.append((model, empty))
@@ -81,9 +67,8 @@ class Shards:
     def together(self) -> Iterator[None]:
         """A section in which each process takes any number of passes; it ends for all when no one takes more.
 
-        Raises:
-            FloatingPointError: Another process found a number that is not finite.
-            RuntimeError: Another process stopped for another reason, or has ended.
+        Where another process stops, it ends by `FloatingPointError` for a number that is not finite, else by
+        `RuntimeError`.
         """
         if self._open:
             yield
@@ -112,24 +97,15 @@ class Shards:
             check_sharded(model)
 
     def settle(self) -> None:
-        """Wait until no process takes passes, as before a collective call of another kind within a section.
-
-        Raises:
-            RuntimeError: A forward pass with gradient still waits for its backward pass.
-        """
+        """Wait until no process takes passes; `RuntimeError` where a forward pass waits for its backward pass."""
         if self._to_go_back:
             raise RuntimeError("a forward pass with gradient has had no backward pass; take it under no_grad")
         self._agree(DONE)
 
     def backward(self, loss: Tensor, run: Callable[[Tensor], None]) -> None:
-        """The backward pass of the forward passes since the last one, whether the loss has a gradient of its own.
+        """The backward pass of the forward passes since the last one; `RuntimeError` where there was none.
 
-        Args:
-            loss: The loss, `()`.
-            run: Takes the backward pass.
-
-        Raises:
-            RuntimeError: There was no forward pass with gradient.
+        `run` takes it, of the loss `()`, whether that has a gradient of its own or not.
         """
         if not self._to_go_back:
             raise RuntimeError("a backward pass needs a forward pass with gradient before it; there was none")

@@ -12,15 +12,10 @@ Value = TypeVar("Value")
 
 
 def check_processes(seen: int, expected: int | None = None) -> None:
-    """Hold the number of processes that training sees against the launcher's, and against what was asked for.
+    """Raises `RuntimeError` unless training sees as many processes as the launcher says, and as were asked for.
 
-    Args:
-        seen: Processes that training sees.
-        expected: Processes asked for. A launcher may start fewer than it was told without leaving a trace in the
-            environment, as `accelerate launch --cpu --num_processes 2` does; only this finds out.
-
-    Raises:
-        RuntimeError: The numbers differ.
+    A launcher may start fewer than it was told without leaving a trace in the environment, as
+    `accelerate launch --cpu --num_processes 2` does; only `expected`, the number asked for, finds this out.
     """
     launched = int(os.environ.get("WORLD_SIZE", "1"))
     if launched != seen:
@@ -50,14 +45,10 @@ def first_says(action: Callable[[], Value]) -> Value:
 
 @torch.no_grad()
 def mean_over_processes(gradients: Sequence[Tensor | None], parameters: Sequence[nn.Parameter]) -> list[Tensor | None]:
-    """The mean of each gradient over all processes; a collective call.
+    """The mean of each gradient over all processes, None where no process has one; a collective call.
 
-    Args:
-        gradients: This process's gradients, overwritten; None counts as 0.
-        parameters: Their parameters, in the same order in every process.
-
-    Returns:
-        The means, None where no process has a gradient.
+    This process's gradients, of which None counts as 0, are overwritten. Parameters have the same order in every
+    process.
     """
     present = torch.tensor([gradient is not None for gradient in gradients], device=parameters[0].device).int()
     dist.all_reduce(present, op=dist.ReduceOp.MAX)

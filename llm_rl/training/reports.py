@@ -37,11 +37,7 @@ def load_pyplot() -> Any:
 
 
 def check_tensorboard() -> None:
-    """Make sure that TensorBoard files can be written.
-
-    Raises:
-        ModuleNotFoundError: Neither tensorboard nor tensorboardX is installed.
-    """
+    """Raises `ModuleNotFoundError` unless tensorboard or tensorboardX is there to write TensorBoard files."""
     if find_spec("tensorboard") is None and find_spec("tensorboardX") is None:
         raise ModuleNotFoundError(f"report_to='tensorboard' needs tensorboard; {REMEDY}, or choose report_to='none'")
 

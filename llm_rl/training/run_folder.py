@@ -20,11 +20,7 @@ LOCK, HOLDER = ".run.lock", ".run.holder.json"
 
 
 def check_writable(folder: Path) -> None:
-    """Make a folder if it is not there, and write a file to it that disappears again.
-
-    Raises:
-        CheckpointError: The folder cannot be made or written to.
-    """
+    """Make a folder if it is not there, and write a file to it that disappears; `CheckpointError` where that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -37,10 +33,9 @@ def check_writable(folder: Path) -> None:
 
 @contextmanager
 def run_lock(folder: Path) -> Iterator[None]:
-    """Hold a run folder for the time of a block; the lock of a process that was killed is free.
+    """Hold a run folder for the time of a block, or raise a `CheckpointError` that says which process does.
 
-    Raises:
-        CheckpointError: Another process, or another trainer of this one, holds it; the message says which.
+    The lock of a process that was killed is free.
     """
     check_writable(folder)
     lock, holder = FileLock(folder / LOCK, timeout=0), folder / HOLDER
@@ -68,14 +63,9 @@ def _holder(path: Path) -> str:
 
 
 def start_anew(folder: Path, overwrite: bool) -> None:
-    """Make sure that a fresh run finds no checkpoints, which resuming would take for its own.
+    """Raises `CheckpointError` where a fresh run finds checkpoints, which resuming would take for its own.
 
-    Args:
-        folder: The run folder.
-        overwrite: Delete those that are there.
-
-    Raises:
-        CheckpointError: There are checkpoints and `overwrite` is off.
+    With `overwrite` they are deleted.
     """
     old = checkpoints_of(folder)
     if old and not overwrite:

@@ -10,10 +10,8 @@ from torch.utils.data import Sampler
 class RepeatedBatchSampler(Sampler[int]):
     """Shuffled indices in which every block of `block` is repeated, for several updates on one roll-out.
 
-    The order depends on the seed and the epoch alone; what does not fill a block at the end of an epoch is left out.
-
-    Raises:
-        ValueError: There are fewer examples than one block.
+    The order depends on the seed and the epoch alone; what does not fill a block at the end of an epoch is left out,
+    and fewer examples than one block are a `ValueError`.
     """
 
     def __init__(self, length: int, block: int, repeats: int, seed: int) -> None:

@@ -33,14 +33,8 @@ def units(model: nn.Module, *, head_apart: bool) -> list[nn.Module]:
     """The modules whose weights are gathered together: layers, and the embedding and the head where they are apart.
 
     What is in none of them is gathered with the whole model, and stays gathered from its forward pass to its backward
-    pass: a head that is tied to the embedding, and both then.
-
-    Args:
-        model: A model of transformers, or a wrapper of one.
-        head_apart: Whether the head is only read in its own forward pass.
-
-    Raises:
-        ValueError: No module says what its layers are.
+    pass: a head that is tied to the embedding, and both then. `head_apart`: whether the head is only read in its own
+    forward pass. `ValueError` where no module says what its layers are.
     """
     named = (getattr(module, "_no_split_modules", None) or () for module in model.modules())
     names = {name for some in named for name in some}
@@ -59,14 +53,8 @@ def units(model: nn.Module, *, head_apart: bool) -> list[nn.Module]:
 def shard(model: nn.Module, *, head_apart: bool) -> None:
     """Deal the weights of a model out to all processes, in `units` and the rest; those of the first process count.
 
-    Gradients are averaged over processes in fp32 or finer.
-
-    Args:
-        model: The model, changed in place: its parameters become `DTensor`s. It lies where it is trained.
-        head_apart: As for `units`.
-
-    Raises:
-        RuntimeError: A parameter was not dealt out, so that processes would train it alone.
+    The model, which lies where it is trained, is changed in place: its parameters become `DTensor`s. Gradients are
+    averaged over processes in fp32 or finer. Errors as in `units` and `check_sharded`.
     """
     parts = units(model, head_apart=head_apart)
     tensors = [*model.parameters(), *model.buffers()]
@@ -81,11 +69,7 @@ def shard(model: nn.Module, *, head_apart: bool) -> None:
 
 
 def check_sharded(model: nn.Module) -> None:
-    """Make sure that each process holds a share of every parameter.
-
-    Raises:
-        RuntimeError: One is whole, or dealt out to another number of processes.
-    """
+    """Raises `RuntimeError` where a parameter is whole, or dealt out to another number of processes than there are."""
     for name, parameter in model.named_parameters():
         shares = parameter.device_mesh.size() if isinstance(parameter, DTensor) else 1
         if shares != dist.get_world_size():
@@ -151,13 +135,7 @@ def whole_weights(model: nn.Module) -> dict[str, Tensor]:
 def save_shards(folder: Path, model: nn.Module, optimizer: Optimizer) -> None:
     """Write each process's share of the weights and of the optimizer's state; a collective call.
 
-    Args:
-        folder: Where to.
-        model: The model; of one with adapters theirs alone are written.
-        optimizer: Its optimizer.
-
-    Raises:
-        OSError: A process could not write its share.
+    Of a model with adapters theirs alone are written. `OSError` where a process could not write its share.
     """
     options = StateDictOptions(ignore_frozen_params=_adapted(model))
     state = {

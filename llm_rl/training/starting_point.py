@@ -13,14 +13,9 @@ logger = logging.getLogger(__name__)
 
 
 def checkpoint_to_resume(run: Path, asked: str | bool) -> Path | None:
-    """The whole checkpoint that a user asks for, or None where a run has none yet, which is logged.
+    """The whole checkpoint that a user asks for, the run's last one by "last" or True; None where it has none yet.
 
-    Args:
-        run: The run folder.
-        asked: A checkpoint's folder, or "last" or True for the last whole one of the run.
-
-    Raises:
-        CheckpointError: The checkpoint that is named is not whole.
+    That is logged. `CheckpointError` where the checkpoint that is named is not whole; it names the last one that is.
     """
     if asked is True or asked == "last":
         checkpoint = last_whole_checkpoint(run)
@@ -47,16 +42,10 @@ def check_chosen(checkpoint: Path) -> None:
 
 
 def check_changes(run: Path, checkpoint: Path, changed: Collection[str], args: TrainingArguments) -> None:
-    """Make sure that a run can go on from a checkpoint with what has changed since it was written.
+    """Raises `CheckpointError` where a run cannot go on with what has changed since a checkpoint was written.
 
-    Args:
-        run: The run folder.
-        checkpoint: The checkpoint's folder.
-        changed: Names of what is not as it was, as `compare_identity` tells them.
-        args: Arguments of the run that goes on.
-
-    Raises:
-        CheckpointError: The optimizer's state would not fit, or the run's own checkpoints would be mixed with others.
+    The optimizer's state would not fit, or the run's own checkpoints would be mixed with others. `changed` is what
+    `compare_identity` tells.
     """
     if "optim" in changed:
         raise CheckpointError(

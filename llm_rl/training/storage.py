@@ -128,11 +128,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
 
 def put_in_place(folder: Path, target: Path) -> None:
-    """Give a folder that is complete its final name, once all of it is on the disk.
-
-    Raises:
-        OSError: The disk refuses.
-    """
+    """Give a folder that is complete its final name, once all of it is on the disk."""
     for path in [*folder.rglob("*"), folder]:
         _sync(path)
     if target.exists():

@@ -34,9 +34,7 @@ def everywhere(share: float) -> bool:
 class SymptomWarnings:
     """Warns once of each symptom that the mean of the latest log lines has, for a line alone is noisy.
 
-    Args:
-        symptoms: What to look for.
-        patience: How many lines; those without the metric are not counted.
+    The latest are `patience` lines; those without the metric are not counted.
     """
 
     def __init__(self, symptoms: Sequence[Symptom], patience: int = 10) -> None:

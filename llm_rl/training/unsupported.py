@@ -13,14 +13,9 @@ def refuse_without_float64(device: torch.device) -> None:
 
 
 def refuse_unsupported(args: TrainingArguments, where: str) -> None:
-    """Raise for an option that would do nothing, or something else than it says.
+    """Raises `ValueError` for an option that would do nothing, or something else than it says; it names the option.
 
-    Args:
-        args: The arguments.
-        where: What does not support it, such as "by DPOTrainer".
-
-    Raises:
-        ValueError: One is set; the message names it.
+    `where`: what does not support it, such as "by DPOTrainer".
     """
     if args.parallelism_config is not None:
         raise ValueError(

@@ -15,9 +15,6 @@ class ModelWrapper(nn.Module):
 
     Whatever the wrapper itself does not have is the model's: its configuration, its embeddings, its adapters. Trainers
     save and load the model alone, under its own names, so that what they write is read without the wrapper.
-
-    Args:
-        model: The model, whose parameters are those of the wrapper.
     """
 
     def __init__(self, model: nn.Module) -> None:

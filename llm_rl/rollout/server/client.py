@@ -17,14 +17,9 @@ GO_ON = "go on from what is saved, a trainer by train(resume_from_checkpoint=Tru
 
 
 class CompletionClient:
-    """Speaks to a server over HTTP.
+    """Speaks over HTTP to a server at a `url` such as "http://127.0.0.1:8000".
 
-    Args:
-        url: Where it listens, such as "http://127.0.0.1:8000".
-        timeout: Longest silence of the server in seconds, > 0.
-
-    Raises:
-        ValueError: The address is none of HTTP, or the time is out of range.
+    It may be silent for `timeout` seconds, > 0. `ValueError` where one of both is something else.
     """
 
     def __init__(self, url: str, timeout: float) -> None:
@@ -37,11 +32,7 @@ class CompletionClient:
         self._address = parts.hostname, parts.port or 80
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """The answer to a request: what its JSON says, or its text.
-
-        Raises:
-            ServerError: There is none within `timeout`, or the server refuses.
-        """
+        """The answer, its JSON or its text; `ServerError` where the server refuses, or is silent for too long."""
         with self.errors(), self.connection() as connection:
             response = self.send(connection, method, path, body)
             text = response.read().decode()
@@ -60,11 +51,7 @@ class CompletionClient:
     def send(
         self, connection: HTTPConnection, method: str, path: str, body: Mapping[str, Any] | None = None
     ) -> HTTPResponse:
-        """Ask; the answer is to be read.
-
-        Raises:
-            ServerError: The server refuses.
-        """
+        """Ask; the answer is to be read. A `ServerError` where the server refuses."""
         headers = {} if body is None else {"Content-Type": "application/json"}
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = connection.getresponse()

@@ -163,11 +163,7 @@ class ServedEngine(ServerEngine):
     """Samples from the first model of a server at an address, with the weights it has: where nothing trains."""
 
     def load_weights(self, model: nn.Module) -> None:
-        """Ask for the name of the server's model; of `model` the size of the vocabulary is read alone.
-
-        Raises:
-            ServerError: There is no server, or it tells no model.
-        """
+        """Ask for the server's model, `ServerError` without one; of `model` the vocabulary's size is read alone."""
         assert self._client is not None
         told = self._client.request("GET", "/v1/models")
         try:

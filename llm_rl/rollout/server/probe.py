@@ -42,17 +42,9 @@ def largest_difference(first: list[float], second: list[float]) -> float:
 
 
 def probe(client: CompletionClient, served: str, model: Any, tolerance: float, before: Probed | None) -> Probed:
-    """Compare a server with a policy.
+    """Compare a server with a policy: what is found now, where `before` was found with the weights before these.
 
-    Args:
-        client: Speaks to the server.
-        served: The name under which the server has the weights.
-        model: The policy, a causal language model.
-        tolerance: How far a log-probability may be off.
-        before: What was found with the weights before these. None: there were none.
-
-    Returns:
-        What was found now.
+    `served` is the name under which the server has the weights, `tolerance` how far a log-probability may be off.
 
     Raises:
         StaleWeightsError: A log-probability is off by more than `tolerance`, or not one of the server's moved while the

@@ -36,14 +36,7 @@ class Choice:
 
 
 def complete(client: CompletionClient, bodies: Sequence[Mapping[str, Any]]) -> list[list[Choice]]:
-    """The completions of requests that the server answers side by side.
-
-    Args:
-        client: Speaks to the server.
-        bodies: Bodies of `/v1/completions` that ask for a stream, each with its number of completions `n`.
-
-    Returns:
-        The `n` completions of each body.
+    """The `n` completions of each of several requests for a stream, which the server answers side by side.
 
     Raises:
         ServerError: The server refuses a request, dies, gives no ids or log-probabilities, or no token of any request
