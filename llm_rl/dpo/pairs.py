@@ -64,18 +64,10 @@ class PairDataset(Dataset[dict[str, Any]]):
 
 
 def encode_pair(row: Any, tokenizer: Any, chat_template_kwargs: Mapping[str, Any]) -> dict[str, list[int]]:
-    """The tokens of a prompt and of its two completions.
+    """The tokens of a prompt and of its two completions: {"prompt_ids", "chosen_ids", "rejected_ids"}.
 
     A completion that is a text is encoded by itself and ends with the end token. One that is messages is what the chat
     template writes behind the prompt that opens the assistant's message.
-
-    Args:
-        row: A row with "prompt", "chosen" and "rejected".
-        tokenizer: The tokenizer.
-        chat_template_kwargs: Arguments of the chat template.
-
-    Returns:
-        {"prompt_ids", "chosen_ids", "rejected_ids"}.
 
     Raises:
         ValueError: The row lacks a part, a completion is neither text nor messages, has no token, or the template

@@ -64,12 +64,7 @@ class ValueFunction(nn.Module):
 
 
 class PolicyWithValue(ModelWrapper):
-    """The policy and its value function as one module, so that one optimizer and one gradient norm serve both.
-
-    Args:
-        model: The policy.
-        value_function: The value function.
-    """
+    """The policy and its value function as one module, so that one optimizer and one gradient norm serve both."""
 
     def __init__(self, model: nn.Module, value_function: ValueFunction) -> None:
         super().__init__(model)
@@ -81,11 +76,7 @@ class PolicyWithValue(ModelWrapper):
 
 
 def trunk_of(model: nn.Module) -> Any:
-    """A copy of a causal language model without its output head, adapters in place.
-
-    Raises:
-        ValueError: The model has no body apart from its head.
-    """
+    """A copy of a causal language model without its output head, adapters in place; `ValueError` without a body."""
     causal = causal_model(model)
     if causal.base_model is causal:
         raise ValueError(f"{type(causal).__name__} has no body apart from its head to put a value head on")
@@ -98,12 +89,7 @@ def save_value_function(value_function: ValueFunction, folder: Path) -> None:
 
 
 def load_value_function(value_function: ValueFunction, folder: Path) -> None:
-    """Take over the weights that `save_value_function` wrote.
-
-    Raises:
-        FileNotFoundError: There are none.
-        ValueError: They are of a value function of another kind or size.
-    """
+    """Take over the weights that `save_value_function` wrote; `ValueError` for those of another kind or size."""
     weights, found = dict(_trained(value_function)), load_file(folder / FILE)
     if {name: value.shape for name, value in weights.items()} != {name: value.shape for name, value in found.items()}:
         raise ValueError(

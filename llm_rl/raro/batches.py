@@ -70,11 +70,7 @@ class RoleBatch(RolloutBatch):
 
     @property
     def role_counts(self) -> RoleCounts:
-        """The counts of the whole optimizer step.
-
-        Raises:
-            ValueError: The batch has none.
-        """
+        """The counts of the whole optimizer step; `ValueError` where the batch has none."""
         if self.policy_counts is None or self.critic_counts is None:
             raise ValueError("the batch has no counts; make it with RAROTrainer's roll-out")
         return RoleCounts(LossCounts(*self.policy_counts), LossCounts(*self.critic_counts))
@@ -97,16 +93,10 @@ class Room:
         return prompt + completion <= min(self.max_tokens, self.positions or self.max_tokens)
 
     def check(self, role: str, prompt: int, completion: int, question: str) -> None:
-        """Whether a question can be asked at all.
+        """Raises `ValueError`, which quotes the question, where it cannot be asked at all.
 
-        Args:
-            role: "policy" or "critic".
-            prompt: Tokens of its prompt, the critic's without an answer of the policy.
-            completion: Tokens of its longest completion.
-            question: The question's text.
-
-        Raises:
-            ValueError: It does not fit.
+        `prompt` are the tokens of the prompt of the role, "policy" or "critic", of the latter without an answer of the
+        policy.
         """
         if self.holds(prompt, completion):
             return
@@ -121,15 +111,9 @@ class Room:
 def token_budget_batches(lengths: Sequence[tuple[int, int]], max_tokens: int) -> list[list[int]]:
     """Indices in batches of sequences of like length, each at most `max_tokens` tokens with its padding.
 
-    Args:
-        lengths: Tokens of each prompt, padded on the left, and of each completion, padded on the right.
-        max_tokens: Sequences × (longest prompt + longest completion), at most.
-
-    Returns:
-        Every index once, the longest sequences first.
-
-    Raises:
-        ValueError: One sequence alone has more tokens.
+    `lengths` are the tokens of each prompt, padded on the left, and of each completion, padded on the right; a batch
+    has sequences × (longest prompt + longest completion). Every index is there once, the longest sequences first.
+    `ValueError` where one sequence alone has more tokens.
     """
     # The longest first, so that like lengths share a batch and little of it is padding.
     order = sorted(range(len(lengths)), key=lambda index: (-sum(lengths[index]), index))
@@ -169,10 +153,7 @@ def role_batches(
 class TokenBudgetEngine(TransformersEngine):
     """`TransformersEngine` on batches of like length that have at most `max_tokens` tokens when they are full.
 
-    Args:
-        max_tokens: Sequences × (longest prompt + `max_new_tokens`), at most.
-        batch_size: Sequences at a time, at most. None: as many as fit.
-        share_prompts: Whether a prompt is read once for all its completions, as in `TransformersEngine`.
+    These are sequences × (longest prompt + `max_new_tokens`). The other arguments are those of `TransformersEngine`.
     """
 
     def __init__(self, max_tokens: int, batch_size: int | None = None, share_prompts: bool | None = False) -> None:
@@ -180,11 +161,7 @@ class TokenBudgetEngine(TransformersEngine):
         self.max_tokens = max_tokens
 
     def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
-        """One completion for each prompt, as `GenerationEngine.generate` documents it.
-
-        Raises:
-            ValueError: One prompt and its longest completion have more tokens.
-        """
+        """One completion for each prompt; `ValueError` where one and its longest completion have more tokens."""
         found: dict[int, Any] = {}
         lengths = [(len(prompt), params.max_new_tokens) for prompt in prompts]
         for indices in token_budget_batches(lengths, self.max_tokens):

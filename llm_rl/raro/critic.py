@@ -54,14 +54,9 @@ class Critique:
 class CriticPass:
     """Asks for critiques. What is random depends on the seed, the step and a pair's number among all processes' pairs.
 
-    Args:
-        args: Arguments of the trainer.
-        tokenizer: Decodes what the critic wrote; its control tokens are kept out of what the critic is shown.
-        sample: Completions of each row with a "prompt", a row's side by side.
-        count_tokens: The number of tokens of a prompt.
-
-    Attributes:
-        decoder: The decoder of the completions of both roles.
+    `sample` gives completions of each row with a "prompt", a row's side by side, and `count_tokens` the number of
+    tokens of a prompt. The tokenizer decodes what both roles wrote (`decoder`); its control tokens are kept out of what
+    the critic is shown.
     """
 
     def __init__(
@@ -102,13 +97,9 @@ class CriticPass:
     ) -> list[list[list[Critique]]]:
         """The critiques of each prompt of each of this process's pairs; nothing where there is no pair.
 
-        Args:
-            pairs: This process's pairs, as many as in every other one.
-            order_draws: How many times an order is drawn for each pair, a prompt each (two with `judge_both_orders`).
-            completions: How many critiques each prompt gets.
-            step: The step of the roll-out.
-            metrics: The accumulator to add to.
-            attempt: How often these pairs were judged before in this step, 0 for the first time.
+        There are as many `pairs` as in every other process. For each an order is drawn `order_draws` times, a prompt
+        each (two with `judge_both_orders`), and a prompt gets so many `completions`. `attempt` is how often these pairs
+        were judged before in this step.
         """
         # Coins for every place, also where there is no pair: so one that is missing moves no other.
         shape = (self.args.world_size, len(pairs), order_draws)
@@ -198,10 +189,6 @@ def record_critiques(metrics: MetricAccumulator, critiques: Sequence[Critique]) 
     with a label; "critic/accuracy" among those that name an answer, and the same with "_fresh", "_replayed",
     "_expert_first" and "_expert_second" for parts of them. Where both answers are the same there is nothing to tell:
     "critic/accuracy_distinct" and "critic/tie_rate_distinct" are of the other pairs.
-
-    Args:
-        metrics: The accumulator to add to.
-        critiques: The critiques of one pass.
     """
     ended = [critique for critique in critiques if not critique.sample.truncated]
     labeled = [critique for critique in ended if critique.label is not None]

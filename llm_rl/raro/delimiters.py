@@ -50,10 +50,7 @@ def delimiters(template: str) -> list[str]:
 def break_delimiters(text: str, parts: Sequence[str], control_tokens: Sequence[str] = ()) -> str:
     r"""The text with a mark before the last character of each delimiter: `### Left:` becomes `### Left\:`.
 
-    Args:
-        text: The text.
-        parts: Those of `delimiters`, the shortest first.
-        control_tokens: What else has no mark in it.
+    `parts` are those of `delimiters`, the shortest first; the mark is in none of them, nor in a control token.
     """
     if not parts:
         return text

@@ -13,11 +13,8 @@ from llm_rl.training.symptoms import Symptom, everywhere
 def record_groups(metrics: MetricAccumulator, role: str, rewards: Tensor, valid: Tensor) -> None:
     """Adds "<role>/reward_mean", "/reward_std" (within groups), "/groups_without_spread" and "/dropped_frac".
 
-    Args:
-        metrics: The accumulator to add to.
-        role: "policy" or "critic".
-        rewards: `(Q, G)`; anything where `valid` is False.
-        valid: bool `(Q, G)`. A group with fewer than two that count has no spread.
+    Rewards are `(Q, G)`, anything where the bool `valid` is False; a group with fewer than two that count has no
+    spread.
     """
     metrics.add_ratio(f"{role}/dropped_frac", (~valid).sum(), valid.numel())
     metrics.add_ratio(f"{role}/reward_mean", masked_sum(rewards, valid), valid.sum())

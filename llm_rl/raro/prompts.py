@@ -178,11 +178,7 @@ class PolicyRows:
 
 
 def check_question_row(row: Any, tags: Sequence[str] = REASONING_TAGS) -> Mapping[str, Any]:
-    """The row itself.
-
-    Raises:
-        ValueError: It has no question or no expert answer beyond hidden reasoning, or a column that RARO makes.
-    """
+    """The row itself; `ValueError` without question or expert answer, or with a column that RARO makes."""
     if not isinstance(row, Mapping) or not all(isinstance(row.get(name), str) for name in ("question", "answer")):
         held = sorted(row) if isinstance(row, Mapping) else type(row).__name__
         raise ValueError(f"a row of the data set holds {held}; RARO's rows have 'question' and 'answer', both texts")
@@ -198,13 +194,8 @@ def check_question_row(row: Any, tags: Sequence[str] = REASONING_TAGS) -> Mappin
 def read_questions(path: str | Path, tags: Sequence[str] = REASONING_TAGS) -> list[Mapping[str, Any]]:
     """Rows of questions and expert answers from a file of JSON lines in UTF-8; empty lines are passed over.
 
-    Args:
-        path: The file.
-        tags: As in `PolicyRows`.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError: It has no row, or a line is none of RARO's rows; the message names the line.
+    `OSError` where it cannot be read; `ValueError`, which names the line, where it has no row or one that is none of
+    RARO's.
     """
     form = 'one a line, as {"question": "…", "answer": "…"}'
     return read_lines(path, lambda line: check_question_row(json.loads(line), tags), form)

@@ -26,10 +26,6 @@ class CompletionDecoder:
 
     Where a tokenizer has `</think>` or `[Tie]` as special tokens, dropping them all would show the hidden reasoning as
     part of the answer, and leave no label.
-
-    Args:
-        tokenizer: A tokenizer of transformers.
-        tags: Start and end tag of hidden reasoning.
     """
 
     def __init__(self, tokenizer: Any, tags: Sequence[str]) -> None:
@@ -45,11 +41,6 @@ class CompletionDecoder:
         }
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        """The text.
-
-        Args:
-            token_ids: The token ids of a completion.
-            skip_special_tokens: Whether to drop end tokens and the like; False drops nothing.
-        """
+        """The text, without end tokens and the like, or with everything where `skip_special_tokens` is False."""
         kept = [index for index in token_ids if not (skip_special_tokens and index in self._dropped)]
         return str(self._tokenizer.decode(kept, skip_special_tokens=False))

@@ -11,12 +11,8 @@ LEAST_LABELS = 64
 class CriticWarmUp:
     """Counts what the critic of all processes tells apart, until it is right often enough; then it is over for good.
 
-    Args:
-        accuracy: The share of labels of different answers, ties left out, at which it is over; 0: it never begins. It
-            is taken over the latest roll-outs that have `LEAST_LABELS` together.
-
-    Attributes:
-        over: Whether the policy learns.
+    That is so at `accuracy`, the share of labels of different answers, ties left out, over the latest roll-outs that
+    have `LEAST_LABELS` together; with 0 it never begins. `over` says whether the policy learns.
     """
 
     def __init__(self, accuracy: float) -> None:

@@ -29,11 +29,7 @@ class CallError(ValueError):
 
 
 def read_json_calls(body: str) -> list[ToolCall]:
-    """The calls in the text between two tags: `{"name": …, "arguments": {…}}`, or a list of such objects.
-
-    Raises:
-        CallError: It is no JSON, or something else.
-    """
+    """The calls between two tags: `{"name": …, "arguments": {…}}`, or a list of such; else a `CallError`."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -84,12 +80,7 @@ class CallFormat:
 
 
 def find_calls(text: str, call_format: CallFormat) -> list[ToolCall | CallError]:
-    """The calls of a turn in order, and an error in the place of each that cannot be read; none: a final answer.
-
-    Args:
-        text: What the model wrote in one turn, with tags that are special tokens.
-        call_format: How calls look.
-    """
+    """The calls of a turn in order, and an error in the place of each that cannot be read; none: a final answer."""
     found: list[ToolCall | CallError] = []
     position = text.find(call_format.start)
     while position >= 0:

@@ -48,8 +48,7 @@ def offered(
 ) -> tuple[Toolbox | None, Any]:
     """The tools, those of an environment where one is made, and the reward functions with what that pays.
 
-    Raises:
-        ValueError: There is no tool, or one of the reasons of `Toolbox`.
+    Errors are those of `Toolbox`, and a `ValueError` where there is no tool.
     """
     if environment_factory is not None:
         example = environment_factory()
@@ -70,11 +69,7 @@ def new_episode(environment_factory: Callable[[], Any] | None) -> Episode:
 
 
 def begin(episode: Episode, row: Mapping[str, Any], tokenizer: Any) -> Mapping[str, Any]:
-    """The row with a prompt that ends with what the environment says at the start, its special tokens broken.
-
-    Raises:
-        TypeError: `reset` returned neither a text nor None.
-    """
+    """The row, its prompt ending with what `reset` says (a text or None, else a `TypeError`), special tokens broken."""
     said = episode.environment.reset(**row) if hasattr(episode.environment, "reset") else None
     if said is None:
         return row
@@ -103,14 +98,8 @@ def spoken(sample: Sample, tokenizer: Any) -> list[dict[str, str]]:
 class EpisodePartner:
     """What answers the model in the conversations of one roll-out: the results of its calls. See `turns.Partner`.
 
-    Args:
-        episodes: That of each conversation by its number.
-        toolbox: The tools.
-        frame: What stands around results.
-        call_format: How calls look.
-        tokenizer: Decodes turns.
-        max_result_tokens: Longest result; what is longer is cut.
-        timeout: Seconds that a tool has; None: no limit.
+    `episodes` are by the number of the conversation. A result longer than `max_result_tokens` is cut, and a tool has
+    `timeout` seconds, with None no limit.
     """
 
     def __init__(

@@ -12,13 +12,7 @@ MARKS = ("⟦", "⟧")
 def marked_text(token_ids: Sequence[int], supervised: Sequence[bool], tokenizer: Any) -> str:
     """The text of tokens, special ones included, with each run of supervised tokens between `MARKS`.
 
-    Args:
-        token_ids: The tokens of a sample, prompt and completion.
-        supervised: Which of them count in the loss, as long.
-        tokenizer: Decodes each run for itself.
-
-    Raises:
-        ValueError: The lengths differ.
+    Each run is decoded for itself. `supervised` says which tokens count in the loss; `ValueError` unless it is as long.
     """
     if len(token_ids) != len(supervised):
         raise ValueError(f"there are {len(token_ids)} tokens and {len(supervised)} flags; give one for each token")

@@ -41,16 +41,7 @@ TOOL_CHAT_TEMPLATE = r"""
 
 
 def check_shows_tools(tokenizer: Any, schemas: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any]) -> None:
-    """Raise where a chat template leaves tools out.
-
-    Args:
-        tokenizer: The tokenizer.
-        schemas: JSON schemas of the tools.
-        arguments: Further arguments of the template.
-
-    Raises:
-        ValueError: The tokenizer is a processor or has no template, or what it writes lacks the name of a tool.
-    """
+    """Raises `ValueError` for a processor, for no chat template, and for one that leaves out the name of a tool."""
     refuse_pictures(tokenizer, "tools")
     remedy = "set processing_class.chat_template = llm_rl.TOOL_CHAT_TEMPLATE, or another one with tools"
     if getattr(tokenizer, "chat_template", None) is None:
@@ -65,10 +56,6 @@ class ResultFrame:
     """The tokens between a turn of the model and its next one, as a chat template has them, with results in between.
 
     Results are encoded for themselves and special tokens in them as plain text, so that no result can end a message.
-
-    Args:
-        tokenizer: The tokenizer, with a chat template.
-        arguments: Further arguments of the template.
     """
 
     def __init__(self, tokenizer: Any, arguments: Mapping[str, Any]) -> None:
@@ -81,15 +68,10 @@ class ResultFrame:
         return [int(token) for token in encoded["input_ids"]]
 
     def between(self, results: Sequence[Sequence[int]], last_token: int) -> list[int]:
-        """What stands behind a turn of the model and before its next one.
+        """What stands behind a turn of the model and before its next one: at least one result, with its surroundings.
 
-        Args:
-            results: The tokens of each result, at least one result.
-            last_token: The last token of the turn. If it is not the end token that the template puts behind a turn,
-                that comes first.
-
-        Raises:
-            ValueError: The template drops what the model wrote, or results.
+        If the turn's last token is not the end token that the template puts behind a turn, that comes first.
+        `ValueError` where the template drops what the model wrote, or results.
         """
         if len(results) not in self._pieces:
             self._pieces[len(results)] = self._split(len(results))

@@ -60,11 +60,7 @@ def _text_of(message: Mapping[str, Any], call_format: CallFormat) -> str:
 
 
 def check_completion(messages: Any) -> list[Mapping[str, Any]]:
-    """The completion of a row: messages in which results stand between the turns of the model.
-
-    Raises:
-        ValueError: They do not, or it is something else than messages.
-    """
+    """The completion of a row; `ValueError` unless messages in which results stand between the model's turns."""
     form = "messages of 'assistant', each but the last followed by one of 'tool' or more"
     if not isinstance(messages, Sequence) or isinstance(messages, str) or not messages:
         raise ValueError(f"completion of a row is {messages!r}; it must be a list of {form}")

@@ -58,15 +58,8 @@ def find_part(
 def encode_response(row: Mapping[str, Any], name: str, tokenizer: Any, tags: Sequence[str], rule: Rule) -> Response:
     """The tokens of a row's chosen or rejected completion, without special tokens around, and its tagged response.
 
-    Args:
-        row: A row of the data set; `row[name]` is a text, or a list of one message.
-        name: "chosen" or "rejected".
-        tokenizer: The tokenizer, which encodes it.
-        tags: Start and end tag.
-        rule: Which tokens a tagged part has, as in `spans.find_and_map_token_indices`.
-
-    Raises:
-        ValueError: The row has no such text.
+    `row[name]` is a text or a list of one message, else it is a `ValueError`; `rule` says which tokens a tagged part
+    has, as in `spans.find_and_map_token_indices`.
     """
     value: Any = row.get(name)
     text = value[0].get("content") if is_conversation(value) and len(value) == 1 else value
@@ -84,17 +77,9 @@ def place_response(
 ) -> VaporSample:
     """One response of a pair as a completion to be scored, up to the end of its tagged part.
 
-    "static": it stands behind the prompt with the text that it has before its tags. "generated": the
-    tagged part alone stands behind the prompt and the completion up to the end of s_i.
-
-    Args:
-        sample: A completion of the pair's prompt.
-        pair: Chosen and rejected.
-        which: 0 or 1 of them.
-        context: "static" or "generated".
-
-    Returns:
-        The response. It has no tokens where either response has no tagged part, or s_i is needed and was not found.
+    "static": it stands behind the prompt with the text that it has before its tags. "generated": the tagged part alone
+    stands behind the prompt and the completion up to the end of s_i. It has no tokens where either response has no
+    tagged part, or s_i is needed and was not found.
     """
     span = pair[which].span
     if span is None or pair[1 - which].span is None or (context == "generated" and sample.span is None):
@@ -117,16 +102,8 @@ def collate_pairs(
 ) -> RolloutBatch:
     """Chosen responses of all samples, then the rejected ones, as one batch whose `loss_mask` is their tagged parts.
 
-    Args:
-        samples: B completions.
-        pairs: B pairs, each of the sample's prompt.
-        context: What responses stand behind, as in `place_response`.
-        pad_id: The token that pads.
-        room: Positions of the model. None: no bound.
-        device: Device of the tensors.
-
-    Returns:
-        2 B rows.
+    There are B samples, each with the pair of its prompt, and 2 B rows. `room` are the positions of the model, None
+    where there is no bound; the other arguments are those of `place_response` and `RolloutBatch.collate`.
 
     Raises:
         ValueError: A response and what stands before it exceed the model's positions.
@@ -150,15 +127,9 @@ def collate_pairs(
 
 
 def preference_pair(pairs: RolloutBatch, logprobs: Tensor, prompts: int) -> PreferencePair:
-    """The halves of a batch of pairs, `(Q, C, T)` each.
+    """The halves of a batch of pairs, `(Q, C, T)` each, from log π of its tokens, `(2 Q C, T)`.
 
-    Args:
-        pairs: A batch of `collate_pairs`, with the reference's log-probabilities.
-        logprobs: `(2 Q C, T)`, log π of its tokens.
-        prompts: Q, the number of prompts.
-
-    Raises:
-        ValueError: There are no reference log-probabilities.
+    `prompts` is Q. `ValueError` where the reference's log-probabilities are missing.
     """
     if pairs.ref_per_token_logps is None:
         raise ValueError("the pairs have no ref_per_token_logps; score them with ReferenceModel.logprobs")
@@ -187,16 +158,10 @@ class VaporRolloutBatch(RolloutBatch):
     def tensors(
         self, logprobs: Tensor, old_logprobs: Tensor, pair_logprobs: Tensor, num_generations: int
     ) -> VaporBatch:
-        """What the objective is made from.
+        """What the objective is made from; log π of the completions' tokens are `(B, T)`, now and at sampling.
 
-        Args:
-            logprobs: `(B, T)`, log π of the completions' tokens.
-            old_logprobs: `(B, T)`, the same under the policy that sampled.
-            pair_logprobs: log π of the tokens of `pairs`.
-            num_generations: G, the completions of each prompt.
-
-        Raises:
-            ValueError: There are no rewards or reference log-probabilities yet.
+        `pair_logprobs` are log π of the tokens of `pairs`, `num_generations` is G. `ValueError` where there are no
+        rewards or reference log-probabilities yet.
         """
         ref = self.ref_per_token_logps
         if self.rewards is None or ref is None:

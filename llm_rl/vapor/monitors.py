@@ -27,14 +27,8 @@ def record_vapor(metrics: MetricAccumulator, terms: VaporTerms, batch: VaporBatc
     log π_old)²) and "entropy" are means over tokens, and "masked_frac" is the share of tokens outside s_i, which count
     in the divergence alone.
 
-    Args:
-        metrics: The accumulator to add to.
-        terms: The terms of the batch.
-        batch: The micro-batch, with `old_logprobs`.
-        entropy: `(Q, G, T)`, entropy of the distribution that each token was drawn from.
-
-    Raises:
-        ValueError: `old_logprobs` is None.
+    `entropy`, `(Q, G, T)`, is of the distribution that each token was drawn from; `batch` has `old_logprobs`, else it
+    is a `ValueError`.
     """
     if batch.old_logprobs is None:
         raise ValueError("old_logprobs is None; approx_kl is made from them")
@@ -58,10 +52,6 @@ def record_preferences(metrics: MetricAccumulator, pair: PreferencePair) -> None
     """Adds "preference_margin", "preference_accuracy" (share above 0) and "preference_failure_frac".
 
     The margin is without β. It is 0, and so is the accuracy, where the policy is the reference.
-
-    Args:
-        metrics: The accumulator to add to.
-        pair: The pairs of a micro-batch.
     """
     margin, found = preference_margin(pair), pair.found
     metrics.add_ratio("preference_margin", margin.sum(), found.sum())

@@ -99,16 +99,11 @@ class Chord(Extension):
 
 
 def expert_loss(logprobs: Tensor, mask: Tensor, tokens: Tensor, *, phi: bool) -> Tensor:
-    """This micro-batch's share of −mean of φ·log π over the tokens of expert answers.
+    """This micro-batch's share of −mean of φ·log π over the tokens of expert answers, a scalar.
 
-    Args:
-        logprobs: `(B, T)`, log π of the answers' tokens.
-        mask: bool `(B, T)`, the tokens of the answers.
-        tokens: int64 scalar, how many there are in the whole optimizer step.
-        phi: Whether φ = p(1 − p), a constant, weighs the tokens; else 1.
-
-    Returns:
-        Scalar.
+    `logprobs`, `(B, T)`, are log π of the answers' tokens, which the bool `mask`, `(B, T)`, tells; `tokens`, an int64
+    scalar, is how many there are in the whole optimizer step. With `phi` the tokens weigh φ = p(1 − p), a constant,
+    else 1.
 
     Raises:
         ValueError: The mask does not fit.
@@ -126,13 +121,9 @@ class ExpertAnswers:
     The order depends on the seed and the place in the run alone, so that a run that goes on takes the same. Every
     process knows what all take, and so the number of tokens of an optimizer step.
 
-    Args:
-        rows: Rows with "prompt" (text or messages) and "completion" (a text, or a list of one message).
-        causal: The model whose positions the rows have to fit.
-        tokenizer: Encodes them.
-        params: The end token that is put behind an answer, and the padding.
-        chat_template_kwargs: Arguments of the chat template.
-        seed: Of the order.
+    Rows have "prompt" (text or messages) and "completion" (a text, or a list of one message), and the positions of
+    `causal` hold them. The end token behind an answer, and the padding, are those of `params`; `seed` is that of the
+    order.
 
     Raises:
         ValueError: There are no rows, or one cannot be used; the message says which.

@@ -95,12 +95,8 @@ class RolloutAhead(Extension):
 class BackgroundSampler:
     """Samples in a thread of its own, on a copy of the policy's weights.
 
-    Args:
-        causal: The causal language model.
-        seed: Of the random numbers; the number of the roll-out is added.
-        batch_size: Sequences at a time. None: all.
-        share_prompts: As in `TransformersEngine`.
-        autocast: Makes the context of a forward pass.
+    To `seed` the number of a roll-out is added. `batch_size` and `share_prompts` are those of a `TransformersEngine`,
+    `autocast` makes the context of a forward pass.
 
     Attributes:
         index: Number of the roll-out that is sampled, or waits to be taken; -1: none.
@@ -146,11 +142,7 @@ class BackgroundSampler:
             self.index, self._pending = -1, None
 
     def result(self) -> list[Completion]:
-        """The completions; waits for them.
-
-        Raises:
-            RuntimeError: Nothing was submitted.
-        """
+        """The completions, which are waited for; `RuntimeError` where nothing was submitted."""
         if self._pending is None:
             raise RuntimeError("no roll-out is ahead; submit one first")
         return self._pending.result()

@@ -19,16 +19,10 @@ MODES = ("seq-mean-token-mean", "token-mean")
 
 
 def grouped_advantages(rewards: Tensor, valid: Tensor, index: Sequence[Any], scale_by_std: bool) -> Tensor:
-    """`role_advantages` for groups that are given by a key.
+    """`role_advantages`, float `(B,)`, for groups that are given by a key.
 
-    Args:
-        rewards: float `(B,)`; anything where `valid` is False.
-        valid: bool `(B,)`, the completions that count.
-        index: `(B,)`, equal for completions of one prompt.
-        scale_by_std: Whether to divide by the groups' deviations.
-
-    Returns:
-        float `(B,)`.
+    Rewards are float `(B,)`, anything where `valid`, bool `(B,)`, is False; `index`, `(B,)`, is equal for completions
+    of one prompt.
     """
     places: dict[Any, list[int]] = {}
     for place, key in enumerate(index):

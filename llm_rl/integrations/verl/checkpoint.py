@@ -11,14 +11,7 @@ from llm_rl.integrations.verl.memory import ACTOR, StepMemory
 
 
 def resumed_folder(trainer: Any) -> Path | None:
-    """The checkpoint that verl's trainer goes on from.
-
-    Args:
-        trainer: verl's `trainer`: `resume_mode`, `resume_from_path` and `default_local_dir`.
-
-    Returns:
-        The folder of a step; None where the run begins anew.
-    """
+    """The folder of the step that verl's `trainer`, the section, goes on from; None where the run begins anew."""
     if trainer.resume_mode == "disable":
         return None
     if trainer.resume_mode == "resume_path":
@@ -55,9 +48,5 @@ class ReplayCheckpoint(CheckpointCallback):
         ray.get(self.memory.restore.remote(str(folder)))
 
     def on_save(self, trainer: Any, global_step: int, checkpoint_dir: str, async_save: bool = False, **_: Any) -> None:
-        """Save the memory beside what verl has saved.
-
-        Raises:
-            OSError: A file cannot be written.
-        """
+        """Save the memory beside what verl has saved."""
         ray.get(self.memory.save.remote(str(Path(checkpoint_dir).absolute())))

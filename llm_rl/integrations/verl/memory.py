@@ -19,10 +19,7 @@ ACTOR = "raro_replay"
 class StepMemory:
     """A replay buffer from which a step draws what earlier steps put in; of a job on verl there is one, an actor.
 
-    Args:
-        capacity: Most pairs held, as in `ReplayBuffer`.
-        mode: Which pairs are kept, as in `ReplayBuffer`.
-        seed: Seed of what is drawn, as in `ReplayBuffer`.
+    Arguments are those of `ReplayBuffer`.
     """
 
     def __init__(self, capacity: int, mode: ReplayMode, seed: int) -> None:
@@ -45,20 +42,11 @@ class StepMemory:
         return [*self._buffer.pairs, *self._recent]
 
     def save(self, folder: str) -> None:
-        """Write everything to a folder that exists.
-
-        Raises:
-            OSError: A file cannot be written.
-        """
+        """Write everything to a folder that exists."""
         save_record({"buffer": self._buffer.state_dict(), "recent": self._recent}, Path(folder) / ACTOR)
 
     def restore(self, folder: str) -> None:
-        """Replace everything by what `save` wrote.
-
-        Raises:
-            FileNotFoundError: Nothing is there.
-            ValueError: It is of a buffer of another capacity or mode.
-        """
+        """Replace everything by what `save` wrote; `ValueError` where that is of another capacity or mode."""
         state = load_record(Path(folder) / ACTOR, [Pair])
         self._buffer.load_state_dict(state["buffer"])
         self._recent = list(state["recent"])
@@ -91,11 +79,7 @@ def shared_requests() -> SharedRequests:
 
 @cache
 def replay_memory() -> Any:
-    """The job's memory, a handle of Ray: `await handle.draw.remote(step)`.
-
-    Raises:
-        ValueError: There is none.
-    """
+    """The job's memory, a handle of Ray: `await handle.draw.remote(step)`; `ValueError` where there is none."""
     import ray
 
     try:

@@ -40,18 +40,11 @@ def critic_row(
     tags: Sequence[str] = REASONING_TAGS,
     source: PolicySource = "fresh",
 ) -> dict[str, Any]:
-    """A row of the critic, to judge an answer that the policy writes during training.
+    """A row of the critic, to judge an answer that the policy writes during training; arguments as in `policy_row`.
 
-    Args:
-        row: A row of `PolicyRows`, as for `policy_row`.
-        index: Number of the row in its file.
-        split: "train", or another name, as for `policy_row`.
-        tags: Start and end tag of hidden reasoning in the expert's answer.
-        source: "fresh", an answer to this question by the current policy; "history", a pair of an earlier step, of any
-            question, and a fresh one where there is none.
-
-    Raises:
-        ValueError: The source is neither; `stored_row` makes rows with an answer.
+    `source` is "fresh", an answer to this question by the current policy, or "history", a pair of an earlier step, of
+    any question, and a fresh one where there is none. Another one is a `ValueError`: `stored_row` makes rows with an
+    answer.
     """
     if source not in ("fresh", "history"):
         raise ValueError(f"source is {source!r}; choose 'fresh' or 'history', or call stored_row for a given answer")
@@ -63,13 +56,8 @@ def stored_row(
 ) -> dict[str, Any]:
     """A row of the critic about a pair that is there already, in a given order; verl's single-turn agent can run it.
 
-    Args:
-        pair: The pair.
-        expert_first: Whether the expert's answer is Answer 1.
-        index: Number of the row in its file.
-        split: "train", or another name, as for `policy_row`.
-        prompts: The prompts of both roles, as messages.
-        control_tokens: Those of `Prompts.for_critic`. `RAROAgentLoop` writes the prompt anew with its tokenizer's.
+    Arguments are those of `policy_row` and `Prompts.for_critic`, with prompts that are messages. `RAROAgentLoop` writes
+    the prompt anew with its tokenizer's control tokens.
     """
     row = {
         "question": pair.question,
@@ -121,11 +109,7 @@ def both_roles(rows: PolicyRows, split: str, seed: int, critic_batch: CriticBatc
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows to a parquet file, beside it first.
-
-    Raises:
-        ValueError: There are none.
-    """
+    """Write rows to a parquet file, beside it first; `ValueError` where there are none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -64,15 +64,10 @@ def policy_outcome(
     matrix: RewardMatrix,
     tags: Sequence[str] = REASONING_TAGS,
 ) -> Outcome:
-    """The policy's reward, the mean over the labels that could be parsed.
+    """The policy's reward, the mean over the labels that could be parsed; `info` is its row's `extra_info`.
 
-    Args:
-        text: The completion.
-        truncated: Whether it ended without an end token; then it is left out.
-        info: Its row's `extra_info`.
-        critiques: What the critic wrote of its answer. Without any label it is left out.
-        matrix: What each label is worth.
-        tags: Tags of hidden reasoning. A completion that ended without an answer has lost: its reward is 0.
+    A truncated completion is left out, as is one without any label. One that ended without an answer beyond its hidden
+    reasoning has lost: its reward is 0.
     """
     if truncated:
         return Outcome(None)
@@ -91,14 +86,9 @@ def critic_outcome(critique: Critique, pair: Pair, matrix: RewardMatrix) -> Outc
 
 
 def encode_score(role: str, reward: float) -> float:
-    """The number that verl gets for a completion.
+    """The number that verl gets for a completion of the "policy" or the "critic" with a reward in [0, 1].
 
-    Args:
-        role: "policy" or "critic".
-        reward: The completion's reward in [0, 1].
-
-    Raises:
-        ValueError: The role is unknown or the reward out of range.
+    Another role or reward is a `ValueError`.
     """
     if role not in ("policy", "critic"):
         raise ValueError(f"role is {role!r}; it must be 'policy' or 'critic'")
@@ -108,16 +98,9 @@ def encode_score(role: str, reward: float) -> float:
 
 
 def decode_scores(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Rewards, and which ones are the critic's.
+    """Rewards, float `(B,)`, and which ones are the critic's, bool `(B,)`; of scores of `encode_score`, float `(B,)`.
 
-    Args:
-        scores: float `(B,)`, of `encode_score`.
-
-    Returns:
-        float `(B,)` and bool `(B,)`.
-
-    Raises:
-        ValueError: A score is none of `encode_score`'s.
+    Another score is a `ValueError`.
     """
     is_critic = scores >= CRITIC_OFFSET
     rewards = scores - CRITIC_OFFSET * is_critic

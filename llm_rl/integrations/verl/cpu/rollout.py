@@ -29,11 +29,7 @@ class TransformersReplica(RolloutReplica):
     """A server beside each training process, which lives as long as the run. For verl's synchronous trainer."""
 
     async def launch_servers(self) -> None:
-        """Start the server.
-
-        Raises:
-            ValueError: It would be no server of a trainer in the same place, or span several processes.
-        """
+        """Start the server; `ValueError` where it would serve no trainer in this place, or span several processes."""
         if self.rollout_mode is not RolloutMode.HYBRID:
             raise ValueError(
                 f"rollout.name={NAME} serves a trainer that it shares its place with; set "
@@ -71,16 +67,9 @@ class WeightSender(BaseRollout):
         global_steps: int | None = None,
         **options: Any,
     ) -> None:
-        """Send the weights.
+        """Send the weights, each of which is gathered when it is asked for, by all processes together.
 
-        Args:
-            weights: Names and whole tensors. Each is gathered when it is asked for, by all processes together.
-            wire_format: "named_tensors".
-            global_steps: Optimizer steps done.
-            **options: `peft_config` must be None.
-
-        Raises:
-            ValueError: The format is another, or there is an adapter.
+        `ValueError` where the format is another than "named_tensors", or there is an adapter (`peft_config`).
         """
         if wire_format != "named_tensors" or options.get("peft_config") is not None:
             raise ValueError(f"rollout.name={NAME} takes whole weights; set model.lora.merge=True where there is LoRA")

@@ -70,14 +70,9 @@ class TransformersServer:
         self._busy = asyncio.Lock()
 
     async def update_weights(self, weights: Mapping[str, Tensor], step: int | None) -> None:
-        """Take over all weights, after the requests that are being answered.
+        """Take over all weights, by their names in transformers, after the requests that are being answered.
 
-        Args:
-            weights: Each parameter by its name in transformers.
-            step: Optimizer steps done.
-
-        Raises:
-            RuntimeError: A name is missing or unknown, or a shape is another.
+        `step` counts optimizer steps. `RuntimeError` where a name is missing or unknown, or a shape is another.
         """
         async with self._busy:
             self.model.load_state_dict(weights, strict=True)
