@@ -101,8 +101,7 @@ class DPOTrainer(BufferedTrainer):
         return [self._pairs(items, self.train_dataset)]
 
     def _prepare_inputs(self, inputs: Any) -> PairBatch:
-        batch: PairBatch = self._buffered_inputs[self._step]
-        return batch
+        return self._buffered_inputs[self._step]
 
     def _pairs(self, items: Sequence[Mapping[str, Any]], data: PairDataset) -> PairBatch:
         """A batch with the reference's log-probabilities, asked for now or before training."""
@@ -132,8 +131,7 @@ class DPOTrainer(BufferedTrainer):
             places = list(mine[start : start + size])
             batch = PairBatch.collate([data[place] for place in places], self.pad_id, device=self.args.device)
             found[:, places] = self._reference_sums(batch).to(found.dtype)
-        total: Tensor = self.accelerator.reduce(found)
-        return total
+        return self.accelerator.reduce(found)
 
     # The update
 

@@ -104,8 +104,7 @@ class PPOTrainer(EpisodeTrainer):
             record_monitors(self.metrics, rewards=rewards.unsqueeze(0))
             explained = self._buffered_inputs[0].explained_variance
             self.metrics.add("explained_variance", explained, weight=explained.isfinite())
-        batch: PPOBatch = self._buffered_inputs[place]
-        return batch
+        return self._buffered_inputs[place]
 
     @torch.no_grad()
     def _set_advantages(self, rewards: Tensor, micro_batches: Sequence[Any]) -> None:

@@ -143,17 +143,13 @@ class CriticPass:
         return groups
 
     def _prompt(self, request: Request) -> Any:
-        pair = request.pair
-        return self.prompts.for_critic(
-            pair.question, pair.expert_answer, pair.policy_answer, request.expert_first, self._control_tokens
-        )
+        return self.prompts.for_critic(*request.pair.texts, request.expert_first, self._control_tokens)
 
     def _critique(self, request: Request, sample: Sample) -> Critique:
         if sample.truncated:
             return Critique(request, sample, None)
-        text, pair = self.decoder.decode(sample.completion_ids), request.pair
-        quotable = pair.question, pair.expert_answer, pair.policy_answer
-        return Critique(request, sample, parse_label(text, request.expert_first, quotable))
+        text = self.decoder.decode(sample.completion_ids)
+        return Critique(request, sample, parse_label(text, request.expert_first, request.pair.texts))
 
 
 def labels_of(groups: Sequence[Sequence[Critique]]) -> list[Label | None]:

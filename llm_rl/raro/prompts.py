@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from torch.utils.data import IterableDataset
-
 from llm_rl.raro.delimiters import break_delimiters, delimiters
 from llm_rl.raro.labels import escape_answer
+from llm_rl.rollout.data import check_indexed
 from llm_rl.rollout.loading import read_lines
 from llm_rl.rollout.special_tokens import break_tokens
 
@@ -63,17 +62,6 @@ class RoleTemplate:
         return [*system, {"role": "user", "content": user}]
 
 
-def check_template(name: str, template: str, *fields: str) -> None:
-    """Whether a user template has its fields.
-
-    Raises:
-        ValueError: One is missing.
-    """
-    for field in fields:
-        if f"{{{field}}}" not in template:
-            raise ValueError(f"{name} has no {{{field}}}; put it where the {field.replace('_', ' ')} goes")
-
-
 @dataclass(frozen=True)
 class Prompts:
     """The prompts of both roles.
@@ -92,8 +80,12 @@ class Prompts:
     kind: PromptFormat = "chat"
 
     def __post_init__(self) -> None:
-        check_template("the policy's user template", self.policy.user, "question")
-        check_template("the critic's user template", self.critic.user, "question", "answer_1", "answer_2")
+        needed = {"policy": ["question"], "critic": ["question", "answer_1", "answer_2"]}
+        for role, fields in needed.items():
+            for field in fields:
+                if f"{{{field}}}" not in getattr(self, role).user:
+                    where = f"put it where the {field.replace('_', ' ')} goes"
+                    raise ValueError(f"the {role}'s user template has no {{{field}}}; {where}")
 
     def for_policy(self, question: str) -> Any:
         """What the policy is asked."""
@@ -162,8 +154,7 @@ class PolicyRows:
     """
 
     def __init__(self, rows: Any, prompts: Prompts, tags: Sequence[str] = REASONING_TAGS) -> None:
-        if not (hasattr(rows, "__getitem__") and hasattr(rows, "__len__")) or isinstance(rows, IterableDataset):
-            raise ValueError(f"the data set is a {type(rows).__name__}; pass rows with a length and indices, as a list")
+        check_indexed("the data set", rows)
         self.rows, self.prompts, self.tags = rows, prompts, tags
 
     def __len__(self) -> int:

@@ -34,6 +34,11 @@ class Pair:
     step: int
 
     @property
+    def texts(self) -> tuple[str, str, str]:
+        """The question, the expert's answer and the policy's."""
+        return self.question, self.expert_answer, self.policy_answer
+
+    @property
     def equal(self) -> bool:
         """Whether both answers are the same text."""
         return self.expert_answer == self.policy_answer

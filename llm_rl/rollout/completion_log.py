@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerState
 
 from llm_rl.rollout.data import Sample
 from llm_rl.training.callbacks import append_json_line, write_json_lines
@@ -36,9 +36,7 @@ class CompletionLog(TrainerCallback):
         for record in records:
             append_json_line(self.path, record)
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Keep what was written before the step that the run goes on from."""
         if not state.is_world_process_zero:
             return
@@ -46,15 +44,13 @@ class CompletionLog(TrainerCallback):
         earlier = [record for record in map(json.loads, lines) if record["step"] < state.global_step]
         write_json_lines(self.path, earlier)
 
-    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_log(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Show a few completions of the last roll-out, once."""
         if state.is_world_process_zero and self._last:
             tqdm.write(table(self._last[:SHOWN]))
             self._last = []
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Show the prompts with the lowest and the highest mean reward over the run, where there are several."""
         if state.is_world_process_zero and len(means := prompt_means(self.path)) > 1:
             shown = means if len(means) <= 2 * SHOWN else means[:SHOWN] + means[-SHOWN:]

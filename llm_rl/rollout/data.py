@@ -61,13 +61,18 @@ def check_row(row: Any) -> Mapping[str, Any]:
 
 def check_data_set(name: str, rows: Any) -> None:
     """Raises `ValueError` unless rows can be drawn in any order, there is one, and the first one has a prompt."""
-    if isinstance(rows, IterableDataset) or not (hasattr(rows, "__getitem__") and hasattr(rows, "__len__")):
-        raise ValueError(f"{name} is a {type(rows).__name__}; pass rows with a length and indices, as a list")
+    check_indexed(name, rows)
     if not len(rows):
         raise ValueError(f"{name} has no rows")
     if isinstance(rows, Mapping):
         raise ValueError(f"{name} is a mapping of {sorted(map(str, rows))}; pass one of them, or a list of rows")
     check_row(rows[0])
+
+
+def check_indexed(name: str, rows: Any) -> None:
+    """Raises `ValueError` unless rows have a length and indices."""
+    if isinstance(rows, IterableDataset) or not (hasattr(rows, "__getitem__") and hasattr(rows, "__len__")):
+        raise ValueError(f"{name} is a {type(rows).__name__}; pass rows with a length and indices, as a list")
 
 
 def check_rows(rows: Sequence[Any]) -> list[Mapping[str, Any]]:
@@ -182,9 +187,14 @@ def parts_of(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return made
 
 
+def plain_ids(text: str, tokenizer: Any, **options: Any) -> list[int]:
+    """The tokens of a text alone, without any that the tokenizer puts around."""
+    return [int(token) for token in tokenizer(text, add_special_tokens=False, **options)["input_ids"]]
+
+
 def encode_answer(text: str, tokenizer: Any, end_token: int) -> list[int]:
     """The tokens of an answer to learn from, and one end token, also where the text ends with that itself."""
-    ids = [int(token) for token in tokenizer(text, add_special_tokens=False)["input_ids"]]
+    ids = plain_ids(text, tokenizer)
     return ids if ids[-1:] == [end_token] else [*ids, end_token]
 
 

@@ -106,8 +106,7 @@ class RewardModel:
         longest, place = max(map(len, rows)), next(self.model.parameters()).device
         ids = torch.tensor([[*row, *[self.padding] * (longest - len(row))] for row in rows], device=place)  # (B, T)
         mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows], device=place)
-        scores: list[float] = self.model(input_ids=ids, attention_mask=mask).logits[:, 0].float().tolist()
-        return scores
+        return self.model(input_ids=ids, attention_mask=mask).logits[:, 0].float().tolist()
 
 
 class TextJudge:

@@ -6,6 +6,7 @@ text. Source: docs/vapor.md, 'The objective'.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from llm_rl.core._checks import check_choice
@@ -94,6 +95,11 @@ class DecodedTokens(NamedTuple):
     offsets: list[tuple[int, int]]
 
 
+def exact_text(tokenizer: Any, token_ids: Sequence[int]) -> str:
+    """The text of sampled ids as it is, special tokens included."""
+    return str(tokenizer.decode(token_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+
 def incremental_offsets(token_ids: Sequence[int], tokenizer: Any) -> DecodedTokens:
     """Decodes sampled ids one after the other and notes which characters each token gave.
 
@@ -109,10 +115,7 @@ def incremental_offsets(token_ids: Sequence[int], tokenizer: Any) -> DecodedToke
         token.
     """
     ids = [int(token) for token in token_ids]
-
-    def decode(part: list[int]) -> str:
-        return str(tokenizer.decode(part, skip_special_tokens=False, clean_up_tokenization_spaces=False))
-
+    decode = partial(exact_text, tokenizer)
     whole = decode(ids)
     for window in (WINDOW, len(ids)):
         decoded = _decode_stepwise(ids, decode, window)

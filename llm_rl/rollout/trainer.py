@@ -163,8 +163,7 @@ class RolloutTrainer(BufferedTrainer):
 
     @property
     def _template_arguments(self) -> Mapping[str, Any]:
-        known: Any = self.args.chat_template_kwargs or {}
-        return known
+        return self.args.chat_template_kwargs or {}  # type: ignore[return-value]
 
     # The buffer
 

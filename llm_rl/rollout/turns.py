@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from llm_rl.rollout.completions import completed
-from llm_rl.rollout.data import Sample
+from llm_rl.rollout.data import Sample, plain_ids
 from llm_rl.rollout.generation import GenerationEngine, SamplingParams
 
 NextTurn = Callable[[Mapping[str, Any], list[str]], str | None]
@@ -72,7 +72,7 @@ class TextPartner:
             return None
         if not isinstance(answer, str):
             raise TypeError(f"next_turn returned a {type(answer).__name__}; it must return a text or None")
-        return [int(token) for token in self._tokenizer(answer, add_special_tokens=False)["input_ids"]]
+        return plain_ids(answer, self._tokenizer)
 
 
 def turns_of(sample: Sample) -> list[Sample]:

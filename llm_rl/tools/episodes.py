@@ -7,7 +7,7 @@ from typing import Any
 from llm_rl.core import MetricAccumulator
 from llm_rl.rollout.data import Sample, text_messages
 from llm_rl.rollout.rewards import listed
-from llm_rl.rollout.spans import incremental_offsets
+from llm_rl.rollout.spans import exact_text, incremental_offsets
 from llm_rl.rollout.special_tokens import break_tokens, special_tokens
 from llm_rl.rollout.turns import joined, texts_of, turns_of
 from llm_rl.tools.calls import CallError, CallFormat, find_calls
@@ -130,7 +130,7 @@ class EpisodePartner:
     def answer(self, index: int, sample: Sample) -> Sequence[int] | None:
         """Calls the tools of a turn: the tokens of their results as the template frames them, or None."""
         episode = self.episodes[index]
-        results = self._results(episode, self._text(sample))
+        results = self._results(episode, exact_text(self._tokenizer, sample.completion_ids))
         encoded = []
         for result in results:
             ids = self._frame.encode(result)
@@ -140,13 +140,6 @@ class EpisodePartner:
         if not results or episode.over:
             return None
         return self._frame.between(encoded, sample.completion_ids[-1])
-
-    def _text(self, sample: Sample) -> str:
-        """What the model wrote in a turn, with tags that are special tokens."""
-        text: str = self._tokenizer.decode(
-            sample.completion_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
-        )
-        return text
 
     def _results(self, episode: Episode, text: str) -> list[str]:
         """The text that answers each call of a turn."""

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from llm_rl.core._checks import check_mask, check_positive
 from llm_rl.rollout.completions import completed, sampling_params
-from llm_rl.rollout.data import RolloutBatch, Sample, check_row, encode_prompt
+from llm_rl.rollout.data import RolloutBatch, Sample, check_row, encode_prompt, plain_ids
 from llm_rl.rollout.generation import GenerationEngine, TransformersEngine
 from llm_rl.rollout.scoring import PolicyScorer, causal_model, positions_of
-from llm_rl.rollout.spans import incremental_offsets
+from llm_rl.rollout.spans import exact_text, incremental_offsets
 from llm_rl.tools.calls import CallError, CallFormat, ToolCall
 from llm_rl.tools.template import ResultFrame, check_shows_tools
 from llm_rl.tools.toolbox import Toolbox
@@ -236,10 +236,7 @@ class _Labeller:
             return
         for place, sample in zip(repeated, completed(encoded, self._engine, self._params), strict=True):
             self.counts["sampled"] += 1
-            text = self._tokenizer.decode(
-                sample.completion_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
-            )
-            body, ended, _ = text.partition(self._format.end)
+            body, ended, _ = exact_text(self._tokenizer, sample.completion_ids).partition(self._format.end)
             call = self._read(body) if ended else None
             if call is None:
                 self.counts["unreadable"] += 1
@@ -289,7 +286,7 @@ class _Labeller:
         return torch.cat(logprobs), torch.cat(masks)
 
     def _encode(self, text: str) -> list[int]:
-        return [int(token) for token in self._tokenizer(text, add_special_tokens=False)["input_ids"]]
+        return plain_ids(text, self._tokenizer)
 
     def _check_room(self, length: int) -> None:
         room = positions_of(self._model)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from llm_rl.rollout.data import plain_ids
 from llm_rl.rollout.pictures import refuse_pictures
 
 _ANSWER, _RESULT = "0answer0of0the0model0", "0result{}0of0a0tool0"
@@ -64,8 +65,7 @@ class ResultFrame:
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a result."""
-        encoded = self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)
-        return [int(token) for token in encoded["input_ids"]]
+        return plain_ids(text, self._tokenizer, split_special_tokens=True)
 
     def between(self, results: Sequence[Sequence[int]], last_token: int) -> list[int]:
         """What stands behind a turn of the model and before its next one: at least one result, with its surroundings.
@@ -77,13 +77,10 @@ class ResultFrame:
             self._pieces[len(results)] = self._split(len(results))
         head, *others = self._pieces[len(results)]
         end = self._tokenizer.decode([last_token], skip_special_tokens=False)
-        ids = self._template_ids(head.removeprefix(end))
+        ids = plain_ids(head.removeprefix(end), self._tokenizer)
         for result, piece in zip(results, others, strict=True):
-            ids += [*result, *self._template_ids(piece)]
+            ids += [*result, *plain_ids(piece, self._tokenizer)]
         return ids
-
-    def _template_ids(self, text: str) -> list[int]:
-        return [int(token) for token in self._tokenizer(text, add_special_tokens=False)["input_ids"]]
 
     def _split(self, count: int) -> tuple[str, ...]:
         """The texts before, between and behind results, after a turn of the model."""
@@ -107,5 +104,4 @@ class ResultFrame:
 
 
 def _rendered(tokenizer: Any, messages: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any]) -> str:
-    text: str = tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=False, **arguments)
-    return text
+    return tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=False, **arguments)

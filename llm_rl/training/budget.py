@@ -7,11 +7,11 @@ machine wall time is noise, so time is CPU time of the process; set the number o
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainerState
 from transformers.trainer_callback import ExportableState
 
 UNLIMITED_STEPS = 10**9
@@ -74,6 +74,11 @@ def rows_after(trainer: Trainer) -> Callable[[int], int]:
     return lambda step: step // steps_per_epoch * rows + step % steps_per_epoch * batch
 
 
+def clocks() -> tuple[float, float]:
+    """CPU time of the process and time on the wall, in seconds."""
+    return time.process_time(), time.perf_counter()
+
+
 class BudgetCallback(TrainerCallback, ExportableState):
     """Stops training when a budget is spent; on the way it may validate.
 
@@ -107,47 +112,46 @@ class BudgetCallback(TrainerCallback, ExportableState):
         self.budget, self.puzzles_after = budget, puzzles_after
         self.validate, self.validate_share = validate, validate_share
         self.validations: list[tuple[float, float]] = []
-        self._spent = _Clocks(0.0, 0.0)
-        self._started: _Clocks | None = None
+        self._spent = [0.0, 0.0]  # by the two clocks
+        self._started: tuple[float, float] | None = None
 
     @property
     def cpu_seconds(self) -> float:
         """CPU time of training so far, validations left out."""
-        return self._so_far.cpu_seconds
+        return self._so_far[0]
 
     @property
     def seconds(self) -> float:
         """Time on the wall of training so far, validations left out."""
-        return self._so_far.seconds
+        return self._so_far[1]
 
     @property
-    def _so_far(self) -> "_Clocks":
-        return self._spent if self._started is None else self._spent.plus(self._started.until_now())
+    def _so_far(self) -> list[float]:
+        if self._started is None:
+            return self._spent
+        return [spent + (now - then) for spent, now, then in zip(self._spent, clocks(), self._started, strict=True)]
 
     def share(self, step: int) -> float:
         """The share of the budget spent after so many optimizer steps, i.e. now; more than 1 if overdrawn."""
-        spent = {**self._so_far._asdict(), "puzzles": self.puzzles_after(step), "steps": step}
+        cpu_seconds, seconds = self._so_far
+        spent = {"cpu_seconds": cpu_seconds, "seconds": seconds, "puzzles": self.puzzles_after(step), "steps": step}
         return spent[self.budget.by] / self.budget.amount
 
     def state(self) -> dict[str, Any]:
         """What was spent and the validations, for a checkpoint."""
-        return {"args": {}, "attributes": {"spent": list(self._so_far), "validations": self.validations}}
+        return {"args": {}, "attributes": {"spent": self._so_far, "validations": self.validations}}
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Start the clock, or go on from a checkpoint."""
         saved = state.stateful_callbacks.get(type(self).__name__)
         if state.global_step and saved is not None:
-            self._spent = _Clocks(*saved["attributes"]["spent"])
+            self._spent = saved["attributes"]["spent"]
             self.validations = [(share, score) for share, score in saved["attributes"]["validations"]]
             self._project(state)
         state.stateful_callbacks[type(self).__name__] = self.state()
-        self._started = _Clocks.now()
+        self._started = clocks()
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: nn.Module, **kwargs: Any
-    ) -> None:
+    def on_step_end(self, args: Any, state: TrainerState, control: Any, model: nn.Module, **kwargs: Any) -> None:
         """Stop if the budget is spent; validate if it is time."""
         share = self.share(state.global_step)
         self._project(state)
@@ -155,7 +159,7 @@ class BudgetCallback(TrainerCallback, ExportableState):
         if self.validate is not None and (due or share >= 1):
             self._pause()
             self.validations.append((share, self.validate(model)))
-            self._started = _Clocks.now()
+            self._started = clocks()
         if share >= 1:
             self._pause()
             state.max_steps = state.global_step
@@ -167,23 +171,6 @@ class BudgetCallback(TrainerCallback, ExportableState):
 
     def _pause(self) -> None:
         self._spent, self._started = self._so_far, None
-
-
-class _Clocks(NamedTuple):
-    """Two clocks, in seconds."""
-
-    cpu_seconds: float
-    seconds: float
-
-    @classmethod
-    def now(cls) -> "_Clocks":
-        return cls(time.process_time(), time.perf_counter())
-
-    def until_now(self) -> "_Clocks":
-        return _Clocks(*(now - then for now, then in zip(_Clocks.now(), self, strict=True)))
-
-    def plus(self, other: "_Clocks") -> "_Clocks":
-        return _Clocks(*(one + more for one, more in zip(self, other, strict=True)))
 
 
 def train_to_budget(

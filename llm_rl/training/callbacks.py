@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerState
 
 from llm_rl.training.storage import write_text_whole
 
@@ -31,21 +31,12 @@ class MetricsWriter(TrainerCallback):
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Start the file."""
         if state.is_world_process_zero:
             write_json_lines(self.path, [{"step": line["step"], **line} for line in state.log_history])
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_log(self, args: Any, state: TrainerState, control: Any, logs: Any = None, **kwargs: Any) -> None:
         """Write one line."""
         if state.is_world_process_zero:
             append_json_line(self.path, {"step": state.global_step, **(logs or {})})

@@ -176,7 +176,9 @@ class ExactTrainer(CheckedTrainer):
         return super()._evaluate(trial, ignore_keys_for_eval, skip_scheduler)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        groups = [{name: value for name, value in group.items() if name != "params"} for group in self._groups()]
+        groups = [
+            {name: value for name, value in group.items() if name != "params"} for group in self.optimizer.param_groups
+        ]
         with named_damage(checkpoint):
             self._read_optimizer_and_scheduler(checkpoint)
         if checkpoint is None or not self.changed:
@@ -188,10 +190,12 @@ class ExactTrainer(CheckedTrainer):
                 f"{type(self.lr_scheduler).__name__} cannot take over changed arguments; resume with those of the "
                 "checkpoint, or start a new run from its weights"
             )
-        for group, options, factor in zip(self._groups(), groups, factors, strict=True):
+        for group, options, factor in zip(self.optimizer.param_groups, groups, factors, strict=True):
             group.update(options, lr=options["initial_lr"] * factor)
         self.lr_scheduler.base_lrs = [options["initial_lr"] for options in groups]
-        self.lr_scheduler._last_lr = [group["lr"] for group in self._groups()]  # what the next log line tells
+        self.lr_scheduler._last_lr = [
+            group["lr"] for group in self.optimizer.param_groups
+        ]  # what the next log line tells
 
     def _read_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is None or not is_sharded(self.model):
@@ -210,11 +214,7 @@ class ExactTrainer(CheckedTrainer):
     def _plain_optimizer(self) -> torch.optim.Optimizer:
         """The optimizer without accelerate's wrapper."""
         wrapped: Any = self.optimizer
-        found: torch.optim.Optimizer = getattr(wrapped, "optimizer", wrapped)
-        return found
-
-    def _groups(self) -> list[dict[str, Any]]:
-        return self.optimizer.param_groups
+        return getattr(wrapped, "optimizer", wrapped)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         with named_damage(self._to_load):
@@ -301,8 +301,7 @@ class ExactTrainer(CheckedTrainer):
 
         saved = len([*checkpoint.glob("progress_*.json")])
         if saved in (0, self.args.world_size) or not is_sharded(self.model):
-            known: dict[str, Any] = read(self._progress_stem(checkpoint))
-            return known
+            return read(self._progress_stem(checkpoint))
         return self.dealt_progress([read(checkpoint / f"progress_{number}") for number in range(saved)])
 
     def dealt_progress(self, records: list[dict[str, Any]]) -> dict[str, Any]:
@@ -343,8 +342,11 @@ class ExactTrainer(CheckedTrainer):
             # Written beside the run, sealed with its checksums, and only then put in place.
             self._staging = staging
             super()._save_checkpoint(model, trial)
+            # The best checkpoint is called by the name that it is about to get, in what was written as well.
             if self.state.best_model_checkpoint == str(staging / name):
-                self._name_best(run / name, staging / name)
+                self.state.best_model_checkpoint = str(run / name)
+                if self.args.should_save:
+                    self.state.save_to_json(str(staging / name / TRAINER_STATE_NAME))
             if not self.args.save_only_model:
                 save_record(self.progress(), self._progress_stem(staging / name))
             self.accelerator.wait_for_everyone()
@@ -352,11 +354,8 @@ class ExactTrainer(CheckedTrainer):
                 save_identity(self.identity(), staging / name)
                 write_manifest(staging / name)
                 put_in_place(staging / name, run / name)
-        except (
-            OSError,
-            RuntimeError,
-            SafetensorError,
-        ) as error:  # on a full disk torch and safetensors raise their own
+        # On a full disk torch and safetensors raise their own.
+        except (OSError, RuntimeError, SafetensorError) as error:
             shutil.rmtree(staging, ignore_errors=True)
             last = checkpoints_of(run)[-1:]
             remedy = f"resume with resume_from_checkpoint={last[0]}" if last else "start again: no older one exists"
@@ -368,12 +367,6 @@ class ExactTrainer(CheckedTrainer):
             self._staging = None
         if self.args.should_save:
             self._delete_older(run, staging)
-
-    def _name_best(self, checkpoint: Path, written: Path) -> None:
-        """Call the best checkpoint by the name that it is about to get, in what was written as well."""
-        self.state.best_model_checkpoint = str(checkpoint)
-        if self.args.should_save:
-            self.state.save_to_json(str(written / TRAINER_STATE_NAME))
 
     def _delete_older(self, run: Path, staging: Path) -> None:
         """Keep `save_total_limit` checkpoints, the last and the best among them; none is ever half deleted."""

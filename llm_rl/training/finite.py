@@ -5,12 +5,18 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from llm_rl.training.sharding import is_sharded, norm_of, of_all, share
+from llm_rl.training.sharding import is_dealt, is_sharded, of_all, share, whole
 
 
 def gradient_norm(gradients: Iterable[Tensor | None]) -> Tensor:
-    """The 2-norm of all gradients together, fp32 `()`; None counts as 0."""
-    return norm_of(gradients)
+    """The 2-norm of all gradients together, fp32 `()`; None counts as 0. A collective call where they are dealt."""
+    found = [gradient for gradient in gradients if gradient is not None]
+    dealt = [gradient for gradient in found if is_dealt(gradient)]
+    if not dealt:
+        return nn.utils.get_total_norm(found)
+    kept = [gradient for gradient in found if not is_dealt(gradient)]
+    norms = [nn.utils.get_total_norm(some) for some in (dealt, kept) if some]
+    return nn.utils.get_total_norm([whole(norm) for norm in norms])
 
 
 def all_finite(weight: Tensor) -> bool:

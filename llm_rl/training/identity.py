@@ -131,7 +131,8 @@ def compare_identity(
     except (OSError, ValueError, AttributeError, KeyError) as error:
         raise CheckpointError(f"{checkpoint / IDENTITY} cannot be read: {error}; start a new run") from error
     differing = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
-    mild = {name for name in differing if _is_harmless(name, harmless)}
+    known = HARMLESS | {*harmless, "versions"}
+    mild = {name for name in differing if name in known or name.startswith(HARMLESS_PREFIXES)}
     said = [f"{name}: {old.get(name)!r}, now {new.get(name)!r}" for name in sorted(mild - SILENT)]
     if said:
         logger.warning("resuming %s with other settings that change no mathematics: %s", checkpoint, "; ".join(said))
@@ -150,7 +151,3 @@ def compare_identity(
 
 def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:
     return {**identity["arguments"], **{name: value for name, value in identity.items() if name != "arguments"}}
-
-
-def _is_harmless(name: str, more: Collection[str]) -> bool:
-    return name in HARMLESS or name in more or name == "versions" or name.startswith(HARMLESS_PREFIXES)

@@ -69,11 +69,7 @@ def last_whole_checkpoint(run: Path) -> Path | None:
 def checkpoints_of(run: Path) -> list[Path]:
     """The checkpoints in a run folder, by the number of their steps."""
     found = [path for path in run.glob("checkpoint-*") if path.is_dir() and re.fullmatch(r"checkpoint-\d+", path.name)]
-    return sorted(found, key=_steps)
-
-
-def _steps(checkpoint: Path) -> int:
-    return int(checkpoint.name.rpartition("-")[2])
+    return sorted(found, key=lambda checkpoint: int(checkpoint.name.rpartition("-")[2]))
 
 
 def _checksum(path: Path) -> str:

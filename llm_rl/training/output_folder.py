@@ -129,7 +129,7 @@ class RunFolder:
                 "(--overwrite_output_dir) or choose another --output_dir"
             )
         number = max(runs) + 1
-        while (path := _numbered(asked, number)).exists():
+        while (path := asked.with_name(f"{asked.name}-{number}")).exists():
             number += 1
         return path, f" ({runs[max(runs)]} holds a run already)"
 
@@ -158,7 +158,3 @@ def numbered_runs(folder: Path) -> dict[int, Path]:
         if (number := path.name.removeprefix(f"{folder.name}-")).isdecimal() and int(number) > 1
     }
     return {number: path for number, path in found.items() if parts_of_run(path)}
-
-
-def _numbered(folder: Path, number: int) -> Path:
-    return folder.with_name(f"{folder.name}-{number}")

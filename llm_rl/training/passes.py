@@ -29,8 +29,7 @@ AS_PASS = "_as_pass"
 def in_pass(model: nn.Module, function: Callable[[], Result]) -> Result:
     """What a function returns that calls parts of a model, as one forward pass of it where it is sharded."""
     as_pass = getattr(model, AS_PASS, None)
-    result: Result = function() if as_pass is None else as_pass(function)
-    return result
+    return function() if as_pass is None else as_pass(function)
 
 
 class Shards:
@@ -83,7 +82,8 @@ class Shards:
                 raise RuntimeError(f"stopped in the middle of a pass that others wait in: {error}") from error
             if not self._busy and not self._told:
                 with suppress(RuntimeError):  # of others that have ended
-                    self._tell(error)
+                    dist.all_reduce(torch.tensor(FAILED), op=dist.ReduceOp.MAX, group=self._group)
+                    self._exchange((type(error).__name__, str(error)))
             raise
         finally:
             self._open = False
@@ -178,11 +178,6 @@ class Shards:
         if int(found) >= FAILED:
             self._hear()
         return int(found)
-
-    def _tell(self, error: Exception) -> None:
-        """Stop the others with this process's error."""
-        dist.all_reduce(torch.tensor(FAILED), op=dist.ReduceOp.MAX, group=self._group)
-        self._exchange((type(error).__name__, str(error)))
 
     def _hear(self) -> None:
         self._told = True

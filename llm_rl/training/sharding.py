@@ -3,10 +3,9 @@
 How processes then take passes is told in `llm_rl.training.passes`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -91,19 +90,7 @@ def is_sharded(model: nn.Module) -> bool:
 
 def whole(tensor: Tensor) -> Tensor:
     """A tensor in full, where it is dealt out; then a collective call."""
-    full: Tensor = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-    return full
-
-
-def norm_of(gradients: Iterable[Tensor | None]) -> Tensor:
-    """The 2-norm of all gradients together, `()`; None counts as 0. Where they are dealt out, a collective call."""
-    found = [gradient for gradient in gradients if gradient is not None]
-    dealt = [gradient for gradient in found if isinstance(gradient, DTensor)]
-    if not dealt:
-        return nn.utils.get_total_norm(found)
-    kept = [gradient for gradient in found if not isinstance(gradient, DTensor)]
-    norms = [nn.utils.get_total_norm(some) for some in (dealt, kept) if some]
-    return nn.utils.get_total_norm([whole(norm) for norm in norms])
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def share_of(tensor: Tensor, parameter: Tensor) -> Tensor:
@@ -114,8 +101,7 @@ def share_of(tensor: Tensor, parameter: Tensor) -> Tensor:
 
 def share(tensor: Tensor) -> Tensor:
     """What this process holds of a tensor: all of it, where it is not dealt out."""
-    local: Tensor = tensor.to_local() if isinstance(tensor, DTensor) else tensor
-    return local
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def of_all(names: list[str]) -> list[str]:
@@ -128,8 +114,7 @@ def of_all(names: list[str]) -> list[str]:
 def whole_weights(model: nn.Module) -> dict[str, Tensor]:
     """The weights by name in full on the CPU of the first process, for adapters theirs alone; a collective call."""
     options = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=_adapted(model))
-    weights: dict[str, Any] = get_model_state_dict(model, options=options)
-    return weights
+    return get_model_state_dict(model, options=options)  # type: ignore[return-value]
 
 
 def save_shards(folder: Path, model: nn.Module, optimizer: Optimizer) -> None:

@@ -23,22 +23,13 @@ def checkpoint_to_resume(run: Path, asked: str | bool) -> Path | None:
             logger.warning("%s has no checkpoint yet: starting from the beginning", run)
         return checkpoint
     checkpoint = Path(str(asked))
-    check_chosen(checkpoint)
-    return checkpoint
-
-
-def check_chosen(checkpoint: Path) -> None:
-    """Make sure that a checkpoint named by the user is whole.
-
-    Raises:
-        CheckpointError: It is not; the message names the last one of the same run that is.
-    """
     try:
         check_manifest(checkpoint)
     except CheckpointError as error:
         last = last_whole_checkpoint(checkpoint.parent)
         remedy = "start a new run" if last is None else f"the last whole checkpoint is {last}"
         raise CheckpointError(f"{checkpoint} cannot be continued from: {error}; {remedy}") from error
+    return checkpoint
 
 
 def check_changes(run: Path, checkpoint: Path, changed: Collection[str], args: TrainingArguments) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation
+from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation, plain_ids
 from llm_rl.rollout.spans import Rule, find_and_map_token_indices, find_tagged_text, incremental_offsets
 from llm_rl.vapor.arguments import PreferenceContext
 from llm_rl.vapor.objective import VaporBatch
@@ -68,7 +68,7 @@ def encode_response(row: Mapping[str, Any], name: str, tokenizer: Any, tags: Seq
             f"{name!r} of a row is {value!r}; VAPOR's rows have 'prompt', 'chosen' and 'rejected', the last two a text "
             "or a list of one message"
         )
-    token_ids = [int(token) for token in tokenizer(text, add_special_tokens=False)["input_ids"]]
+    token_ids = plain_ids(text, tokenizer)
     return Response(token_ids, find_part(token_ids, tokenizer, tags, rule)[0])
 
 

@@ -214,10 +214,7 @@ class RAROAgentLoop(AgentLoopBase):
         return critique_of(request, await self._write(self._asked(request), sampling_params))
 
     def _asked(self, request: Request) -> Any:
-        pair = request.pair
-        return self.prompts.for_critic(
-            pair.question, pair.expert_answer, pair.policy_answer, request.expert_first, self.control_tokens
-        )
+        return self.prompts.for_critic(*request.pair.texts, request.expert_first, self.control_tokens)
 
     def _pair(self, info: Mapping[str, Any], written: Written, step: int) -> Pair | None:
         answer = None if written.truncated else extract_answer(written.text, self.tags)

@@ -63,9 +63,7 @@ def stored_row(
         "question": pair.question,
         "answer": pair.expert_answer,
         "question_id": pair.question_id,
-        "prompt": prompts.for_critic(
-            pair.question, pair.expert_answer, pair.policy_answer, expert_first, control_tokens
-        ),
+        "prompt": prompts.for_critic(*pair.texts, expert_first, control_tokens),
     }
     return _verl_row(
         "critic",

@@ -33,9 +33,7 @@ class Critique:
 
     def label(self, pair: Pair) -> Label | None:
         """The label; None where it is unparsable or over-length."""
-        if self.truncated:
-            return None
-        return parse_label(self.text, self.expert_first, (pair.question, pair.expert_answer, pair.policy_answer))
+        return None if self.truncated else parse_label(self.text, self.expert_first, pair.texts)
 
 
 @dataclass(frozen=True)
