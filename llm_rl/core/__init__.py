@@ -24,12 +24,7 @@ from llm_rl.core.advantages import (
 from llm_rl.core.aggregate import Reduction, aggregate, loss_weights, masked_mean, masked_sum
 from llm_rl.core.gae import GaeOutput, generalized_advantage
 from llm_rl.core.kl import KLEstimator, approx_kl, chunked_kl_divergence, kl_divergence, rewards_with_kl
-from llm_rl.core.logprobs import (
-    entropy_from_logits,
-    masked_log_softmax,
-    next_token_logprobs,
-    selective_log_softmax,
-)
+from llm_rl.core.logprobs import entropy_from_logits, masked_log_softmax, next_token_logprobs, selective_log_softmax
 from llm_rl.core.loss_types import LossCounts, LossType, aggregate_loss, loss_counts, loss_type_weights
 from llm_rl.core.metrics import MetricAccumulator
 from llm_rl.core.monitors import PolicyTensors, record_monitors
@@ -43,11 +38,7 @@ from llm_rl.core.surrogate import (
     importance_ratio,
     log_ratio,
 )
-from llm_rl.core.token_statistics import (
-    TokenStatistics,
-    linear_token_statistics,
-    token_statistics,
-)
+from llm_rl.core.token_statistics import TokenStatistics, linear_token_statistics, token_statistics
 from llm_rl.core.value_loss import ValueLoss, explained_variance, value_loss
 from llm_rl.core.whitening import Moments, masked_moments, whiten
 

@@ -1,7 +1,7 @@
 """Argument checks and the precision rule of the core."""
 
 import math
-from typing import get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -66,6 +66,14 @@ def check_choice(name: str, value: str, choices: object) -> None:
     """Raises `ValueError` unless `value` is one of the strings of the `Literal` type `choices`."""
     if value not in get_args(choices):
         raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(repr, get_args(choices)))}")
+
+
+def check_choices(options: Any) -> None:
+    """`check_choice` of each field of a dataclass whose type is a `Literal`."""
+    # Not by the types of the fields: HfArgumentParser takes None out of them.
+    for name, kind in get_type_hints(type(options)).items():
+        if get_origin(kind) is Literal:
+            check_choice(name, getattr(options, name), kind)
 
 
 def check_index(index: Tensor, rows: Tensor, rows_name: str, name: str = "index") -> None:

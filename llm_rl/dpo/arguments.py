@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from transformers import TrainingArguments
 
 from llm_rl.core import PreferenceLoss
-from llm_rl.core._checks import check_choice, check_positive
+from llm_rl.core._checks import check_positive
 from llm_rl.training.arguments import RunArguments
 from llm_rl.training.unsupported import refuse_unsupported
 
@@ -46,7 +46,6 @@ class DPOArguments(RunArguments):
         check_positive("beta", self.beta)
         if math.isinf(self.beta):
             raise ValueError("beta is infinite; choose a finite one")
-        check_choice("loss_type", self.loss_type, PreferenceLoss)
         refuse_unsupported(self, "by DPOTrainer")
 
     @property

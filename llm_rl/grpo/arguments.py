@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from llm_rl.core import Baseline, ClipConfig, LossType, RatioLevel
-from llm_rl.core._checks import check_choice
 from llm_rl.rollout.arguments import RolloutArguments
 from llm_rl.tools.arguments import EpisodeArguments
 
@@ -36,10 +35,6 @@ class GroupRelativeArguments(RolloutArguments, ClipConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         ClipConfig.__post_init__(self)
-        check_choice("loss_type", self.loss_type, LossType)
-        check_choice("importance_sampling_level", self.importance_sampling_level, RatioLevel)
-        check_choice("scale_rewards", self.scale_rewards, ScaleRewards)
-        check_choice("advantage_baseline", self.advantage_baseline, Baseline)
 
 
 @dataclass
@@ -54,5 +49,4 @@ class GRPOArguments(GroupRelativeArguments, EpisodeArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("kl_in", self.kl_in, KLIn)
         self._check_reference("kl_in")

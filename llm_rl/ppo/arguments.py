@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from llm_rl.core import ClipConfig
-from llm_rl.core._checks import check_choice, check_count, check_positive, check_rate
+from llm_rl.core._checks import check_count, check_positive, check_rate
 from llm_rl.grpo.arguments import KLIn
 from llm_rl.tools.arguments import EpisodeArguments
 
@@ -59,10 +59,8 @@ class PPOArguments(EpisodeArguments, ClipConfig):
         check_rate("vf_coef", self.vf_coef)
         if self.cliprange_value is not None:
             check_positive("cliprange_value", self.cliprange_value)
-        check_choice("value_function", self.value_function, ValueKind)
         if self.shard and self.value_function == "model":
             raise ValueError("value_function='model' trains a second model, which shard does not support; take head")
-        check_choice("kl_in", self.kl_in, KLIn)
         self._check_reference("kl_in")
         if self.kl_in == "loss" and self.kl_estimator == "k1":
             raise ValueError(

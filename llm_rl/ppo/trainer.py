@@ -25,13 +25,7 @@ from llm_rl.core import (
 )
 from llm_rl.ppo.arguments import PPOArguments
 from llm_rl.ppo.batches import PPOBatch
-from llm_rl.ppo.value_function import (
-    PolicyWithValue,
-    ValueFunction,
-    load_value_function,
-    save_value_function,
-    trunk_of,
-)
+from llm_rl.ppo.value_function import PolicyWithValue, ValueFunction, load_value_function, save_value_function, trunk_of
 from llm_rl.rollout.data import RolloutBatch, Sample
 from llm_rl.rollout.scoring import positions_of
 from llm_rl.rollout.symptoms import CUT_OFF, NO_SPREAD

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from llm_rl.core._checks import check_choice, check_count, check_rate
+from llm_rl.core._checks import check_count, check_rate
 from llm_rl.grpo.arguments import GroupRelativeArguments
 from llm_rl.raro.objective import RaroConfig, RewardMatrix
 from llm_rl.raro.prompts import (
@@ -145,10 +145,6 @@ class RAROArguments(GroupRelativeArguments):
             value = getattr(self, name)
             if value is not None and not math.isfinite(value):
                 raise ValueError(f"{name} is {value}; give a finite reward, such as 0, or leave it out")
-        check_choice("critic_batch", self.critic_batch, CriticBatch)
-        check_choice("on_unparsable", self.on_unparsable, OnUnparsable)
-        check_choice("replay_mode", self.replay_mode, ReplayMode)
-        check_choice("prompt_format", self.prompt_format, PromptFormat)
         check_tags("reasoning_tags", self.reasoning_tags)
         _ = self.reward_matrix, self.prompts  # which check their values
 

@@ -87,10 +87,7 @@ class RoleCounts(NamedTuple):
     @property
     def together(self) -> LossCounts:
         """The counts of both roles together."""
-        return LossCounts(
-            self.policy.sequences + self.critic.sequences,
-            self.policy.tokens + self.critic.tokens,
-        )
+        return LossCounts(self.policy.sequences + self.critic.sequences, self.policy.tokens + self.critic.tokens)
 
 
 class RaroLoss(NamedTuple):

@@ -11,14 +11,7 @@ import torch
 from accelerate.utils import gather_object
 from torch import Tensor, nn
 
-from llm_rl.core import (
-    MetricAccumulator,
-    PolicyTensors,
-    Scale,
-    loss_counts,
-    masked_sum,
-    record_monitors,
-)
+from llm_rl.core import MetricAccumulator, PolicyTensors, Scale, loss_counts, masked_sum, record_monitors
 from llm_rl.grpo.trainer import grpo_surrogate
 from llm_rl.raro.arguments import RAROArguments
 from llm_rl.raro.batches import RoleBatch, RoleSample, Room, TokenBudgetEngine, role_batches

@@ -55,11 +55,7 @@ class RewardFunctions:
     """
 
     def __init__(
-        self,
-        functions: RewardFunctionsGiven,
-        weights: Sequence[float] | None = None,
-        *,
-        leave_out: bool = False,
+        self, functions: RewardFunctionsGiven, weights: Sequence[float] | None = None, *, leave_out: bool = False
     ) -> None:
         self.leave_out = leave_out
         self.functions = [_loaded(each) for each in listed(functions)]

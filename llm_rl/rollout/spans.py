@@ -26,12 +26,7 @@ def check_tags(name: str, tags: Sequence[str]) -> None:
 
 
 def find_and_map_token_indices(
-    full_text: str,
-    token_offsets: Sequence[tuple[int, int]],
-    start_tag: str,
-    end_tag: str,
-    *,
-    rule: Rule = "overlap",
+    full_text: str, token_offsets: Sequence[tuple[int, int]], start_tag: str, end_tag: str, *, rule: Rule = "overlap"
 ) -> tuple[int, int] | None:
     """The tokens of the first `start_tag … end_tag` in a text, both tags included.
 

@@ -135,14 +135,7 @@ class RolloutTrainer(BufferedTrainer):
                 "ref_model is given but kl_weight is 0, so nothing would use it; set kl_weight or leave it out"
             )
         self.reference = (
-            ReferenceModel(
-                self.model,
-                args.temperature,
-                ref_model,
-                sharing,
-                args.adapter_reference,
-                args.padding_free,
-            )
+            ReferenceModel(self.model, args.temperature, ref_model, sharing, args.adapter_reference, args.padding_free)
             if args.uses_reference
             else None
         )

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from transformers import TrainingArguments
 
-from llm_rl.core._checks import check_count, check_rate
+from llm_rl.core._checks import check_choices, check_count, check_rate
 from llm_rl.training.reports import check_tensorboard
 
 Config = TypeVar("Config")
@@ -75,6 +75,7 @@ class RunArguments(TrainingArguments):
         if self.use_cpu and int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():
             dist.init_process_group(self.ddp_backend or "gloo", timeout=timedelta(seconds=self.ddp_timeout))
         super().__post_init__()
+        check_choices(self)
         for name in ("learning_rate", "weight_decay", "max_grad_norm"):
             check_rate(name, getattr(self, name))
         for name in ("seed", "data_seed"):

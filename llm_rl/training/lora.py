@@ -64,10 +64,6 @@ def add_lora(
         wrong = f"; it has no {missing}" if names else ""
         raise ValueError(f"target_modules={names}: name linear layers of the model, which are {linear}{wrong}")
     config = LoraConfig(
-        r=r,
-        lora_alpha=alpha,
-        lora_dropout=dropout,
-        target_modules=list(names),
-        exclude_modules=excluded,
+        r=r, lora_alpha=alpha, lora_dropout=dropout, target_modules=list(names), exclude_modules=excluded
     )
     return get_peft_model(model, config)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from llm_rl.core._checks import check_choice
 from llm_rl.rollout.arguments import RolloutArguments
 from llm_rl.rollout.spans import Rule, check_tags
 from llm_rl.training.arguments import part_of
@@ -41,8 +40,6 @@ class VAPORArguments(VaporConfig, RolloutArguments):  # type: ignore[misc]  # no
 
     def __post_init__(self) -> None:
         RolloutArguments.__post_init__(self)
-        check_choice("preference_context", self.preference_context, PreferenceContext)
-        check_choice("span_rule", self.span_rule, Rule)
         for name in ("verifiable_term_split", "preference_term_split"):
             check_tags(name, getattr(self, name))
         if self.objective.pref_loss_weight and not self.beta:

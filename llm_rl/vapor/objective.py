@@ -24,7 +24,7 @@ from llm_rl.core import (
     masked_mean,
     pairwise_loss,
 )
-from llm_rl.core._checks import check_choice, check_rate
+from llm_rl.core._checks import check_choices, check_rate
 from llm_rl.vapor.ratios import (
     ClipOn,
     PreferencePair,
@@ -72,10 +72,7 @@ class VaporConfig(ClipConfig):
         for name in ("beta", "kl_weight", "pref_loss_weight"):
             check_rate(name, getattr(self, name))
         ClipConfig.__post_init__(self)
-        for name, choices in (("ratio_base", RatioBase), ("ratio_level", RatioLevel), ("clip_on", ClipOn)):
-            check_choice(name, getattr(self, name), choices)
-        check_choice("kl_estimator", self.kl_estimator, KLEstimator)
-        check_choice("advantage_scale", self.advantage_scale, Scale)
+        check_choices(self)
 
 
 class VaporBatch(NamedTuple):
@@ -153,12 +150,7 @@ def vapor_terms(batch: VaporBatch, config: VaporConfig) -> VaporTerms:
     verifiable = verifiable_log_ratio(batch.logprobs, base, batch.spans, config.ratio_level)
     preference = preference_log_term(batch.pair, config.beta)
     objective, clipped = vapor_surrogate(
-        verifiable,
-        preference,
-        advantages,
-        clip_low=config.clip_low,
-        clip_high=config.clip_high,
-        clip_on=config.clip_on,
+        verifiable, preference, advantages, clip_low=config.clip_low, clip_high=config.clip_high, clip_on=config.clip_on
     )
     # A completion without s_i has the ratio 1 at every token, so any token stands for it.
     units = batch.spans | ~found.unsqueeze(-1) if config.ratio_level == "token" else torch.ones_like(clipped)

@@ -53,10 +53,7 @@ class VAPORTrainer(RolloutTrainer):
         tagged: list[Sample] = []
         for sample in super()._generate_completions(rows, num_generations):
             span, text = find_part(
-                sample.completion_ids,
-                self.processing_class,
-                self.args.verifiable_term_split,
-                self.args.span_rule,
+                sample.completion_ids, self.processing_class, self.args.verifiable_term_split, self.args.span_rule
             )
             tagged.append(VaporSample(**vars(sample), span=span, text=text))
         return tagged

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from llm_rl.core import PolicyTensors, masked_sum
-from llm_rl.core._checks import check_choice, check_positive
+from llm_rl.core._checks import check_choices, check_positive
 from llm_rl.core.mismatch import CorrectionLevel, CorrectionMode, importance_weight
 from llm_rl.grpo.extensions.base import Extension
 from llm_rl.rollout.data import RolloutBatch
@@ -33,8 +33,7 @@ class ImportanceCorrection(Extension):
     )
 
     def __post_init__(self) -> None:
-        check_choice("level", self.level, CorrectionLevel)
-        check_choice("mode", self.mode, CorrectionMode)
+        check_choices(self)
         for name, bound in (("cap", self.cap), ("floor", self.floor)):
             if bound is not None:
                 check_positive(name, bound)

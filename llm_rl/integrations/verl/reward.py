@@ -11,14 +11,7 @@ from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
 from llm_rl.integrations.verl import advantages as advantages  # registers the estimator
-from llm_rl.integrations.verl.scoring import (
-    Critique,
-    Outcome,
-    critic_outcome,
-    encode_score,
-    pair_of,
-    policy_outcome,
-)
+from llm_rl.integrations.verl.scoring import Critique, Outcome, critic_outcome, encode_score, pair_of, policy_outcome
 from llm_rl.raro import Label, RewardMatrix
 from llm_rl.raro.prompts import REASONING_TAGS
 from llm_rl.raro.special_tokens import CompletionDecoder

@@ -34,11 +34,7 @@ def policy_row(row: Mapping[str, Any], index: int, split: str, tags: Sequence[st
 
 
 def critic_row(
-    row: Mapping[str, Any],
-    index: int,
-    split: str,
-    tags: Sequence[str] = REASONING_TAGS,
-    source: PolicySource = "fresh",
+    row: Mapping[str, Any], index: int, split: str, tags: Sequence[str] = REASONING_TAGS, source: PolicySource = "fresh"
 ) -> dict[str, Any]:
     """A row of the critic, to judge an answer that the policy writes during training; arguments as in `policy_row`.
 
