@@ -17,12 +17,7 @@ Scores = Callable[[slice, slice], Tensor]
 
 
 class Chunks(NamedTuple):
-    """Largest extent of a block.
-
-    Attributes:
-        rows: Rows, ≥ 1.
-        columns: Outcomes, ≥ 1.
-    """
+    """Largest extent of a block: in rows and in columns, the outcomes, ≥ 1 each."""
 
     rows: int
     columns: int

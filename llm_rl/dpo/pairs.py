@@ -103,11 +103,9 @@ def encode_pair(row: Any, tokenizer: Any, chat_template_kwargs: Mapping[str, Any
 
 @dataclass
 class PairBatch:
-    """A micro-batch of B pairs.
+    """A micro-batch of B pairs: 2 B completions, the chosen ones, then the rejected ones.
 
-    Attributes:
-        completions: 2 B rows: the chosen completions, then the rejected ones.
-        reference: `(2, B)`, their log-probabilities under the reference, summed over tokens; None without one.
+    `reference`, `(2, B)`, are their log-probabilities under the reference, summed over tokens; None without one.
     """
 
     completions: RolloutBatch

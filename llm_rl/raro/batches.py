@@ -23,12 +23,7 @@ REMEDIES = {
 
 @dataclass(frozen=True)
 class RoleSample(Sample):
-    """A completion that counts in the loss.
-
-    Attributes:
-        is_critic: Whether the critic wrote it, not the policy.
-        advantage: Its advantage within its group.
-    """
+    """A completion that counts in the loss, with the role that wrote it and its advantage within its group."""
 
     is_critic: bool = False
     advantage: float = 0.0
@@ -78,12 +73,7 @@ class RoleBatch(RolloutBatch):
 
 @dataclass(frozen=True)
 class Room:
-    """Bounds on one sequence, prompt and longest completion.
-
-    Attributes:
-        max_tokens: `max_tokens_per_batch`.
-        positions: Positions of the model; None where it has no bound.
-    """
+    """Bounds on one sequence, prompt and longest completion: by `max_tokens_per_batch` and, if any, by the model."""
 
     max_tokens: int
     positions: int | None

@@ -23,13 +23,7 @@ JUDGE, CHOOSE, TRAIN, REPLAY = range(4)
 
 @dataclass(frozen=True)
 class Request:
-    """One prompt for the critic.
-
-    Attributes:
-        pair: The pair to be judged.
-        expert_first: Whether the expert's answer is Answer 1.
-        replayed: Whether the pair comes from the replay buffer.
-    """
+    """One prompt for the critic about a pair, which may come from the replay buffer; `expert_first`: as Answer 1."""
 
     pair: Pair
     expert_first: bool
@@ -38,13 +32,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Critique:
-    """One completion of the critic.
-
-    Attributes:
-        request: What it was asked.
-        sample: What it wrote.
-        label: What it means; None where it is unparsable or over-length.
-    """
+    """One completion of the critic, and the label that it means; None where it is unparsable or over-length."""
 
     request: Request
     sample: Sample

@@ -41,10 +41,9 @@ class RewardError(RuntimeError):
 class RewardFunctions:
     """Several reward functions and their weights.
 
-    Args:
-        functions: One or several; a folder or name of a classifier stands for its `RewardModel`.
-        weights: One a function. None: all 1.
-        leave_out: Whether a completion that no function scores is let through, with a warning; else it is an error.
+    `functions` are one or several; a folder or name of a classifier stands for its `RewardModel`. Weights are one a
+    function, None: all 1. With `leave_out` a completion that no function scores is let through, with a warning; else it
+    is an error.
 
     Attributes:
         names: A different one for each function, for metrics and errors.

@@ -79,12 +79,7 @@ def find_tagged_text(full_text: str, start_tag: str, end_tag: str) -> tuple[int,
 
 
 class DecodedTokens(NamedTuple):
-    """A text and where its tokens lie.
-
-    Attributes:
-        text: All tokens decoded, special tokens included.
-        offsets: Start and end of each token's characters in the text.
-    """
+    """A text, special tokens included, and the start and end of each token's characters in it."""
 
     text: str
     offsets: list[tuple[int, int]]

@@ -23,11 +23,7 @@ The text stands behind the last turn as it is, tags of the chat template include
 
 @dataclass(frozen=True)
 class UnreadSample(Sample):
-    """The last turn of a conversation that has no turn or no room left to read what answers it.
-
-    Attributes:
-        unread: The tokens of the answer.
-    """
+    """The last turn of a conversation that has no turn or no room left to read the tokens that answer it, `unread`."""
 
     unread: list[int] = field(default_factory=list)
 

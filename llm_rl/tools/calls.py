@@ -13,12 +13,7 @@ QUOTED = 60
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call as a model wrote it; whether there is such a tool is not looked at.
-
-    Attributes:
-        name: The name of the tool.
-        arguments: Its arguments by name, as JSON has them.
-    """
+    """A call as a model wrote it, its arguments as JSON has them; whether there is such a tool is not looked at."""
 
     name: str
     arguments: Mapping[str, Any]

@@ -49,10 +49,7 @@ def save_failure(folder: Path, failure: Failure, model: Any, weights: Mapping[st
 def load_failure(folder: Path, classes: Sequence[type] = (), device: torch.device | str = "cpu") -> Failure:
     """Read what `save_failure` wrote; the weights are a model's folder of their own.
 
-    Args:
-        folder: The failure's folder.
-        classes: The data classes of its inputs and roll-out, a trainer's `record_classes`.
-        device: Where tensors go.
+    `classes` are the data classes of its inputs and roll-out, a trainer's `record_classes`.
 
     Raises:
         FileNotFoundError: The folder holds no failure.

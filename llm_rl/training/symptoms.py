@@ -9,14 +9,9 @@ logger = logging.getLogger(__name__)
 
 
 class Symptom(NamedTuple):
-    """Something wrong that log lines show.
+    """Something wrong that log lines show: `is_wrong` of the mean of `metric` less `minus` over several.
 
-    Attributes:
-        metric: Name of the metric in a line.
-        is_wrong: Whether its mean over several lines is.
-        says: What that means.
-        remedy: What to do.
-        minus: Name of a metric that is taken off it; empty: none.
+    `says` is what that means, `remedy` what to do; an empty `minus` is none.
     """
 
     metric: str

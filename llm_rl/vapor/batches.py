@@ -21,24 +21,14 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class VaporSample(Sample):
-    """A completion and where its part of interest lies.
-
-    Attributes:
-        span: Start and stop among the completion's tokens; None where the part was not found.
-        text: The part, tags included; "" where it was not found.
-    """
+    """A completion, and its part of interest: the span among its tokens, and the text, tags included."""
 
     span: Span | None = None
     text: str = ""
 
 
 class Response(NamedTuple):
-    """A chosen or rejected completion of the data set.
-
-    Attributes:
-        token_ids: The token ids, encoded once.
-        span: Start and stop of the tagged response among them; None where it was not found.
-    """
+    """A chosen or rejected completion of the data set, and the span of its tagged response, None without."""
 
     token_ids: list[int]
     span: Span | None

@@ -27,15 +27,9 @@ from llm_rl.raro.special_tokens import CompletionDecoder, control_tokens
 
 @dataclass(frozen=True)
 class Written:
-    """A completion.
+    """What was written to a prompt, end token included (`truncated` without one), and its text by `CompletionDecoder`.
 
-    Attributes:
-        prompt_ids: What was asked.
-        ids: What was sampled, end token included.
-        logprobs: Log-probabilities of the samples; None where the server gives none.
-        text: Decoded, see `CompletionDecoder`.
-        truncated: Whether it has no end token.
-        extra_fields: Extra fields of the server's answer.
+    `logprobs` is None where the server gives none; `extra_fields` are those of its answer.
     """
 
     prompt_ids: list[int]

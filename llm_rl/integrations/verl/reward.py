@@ -29,12 +29,8 @@ class RARORewardManager(RewardManagerBase):
     left out of training (over-length, no label) gets the score of reward 0 here, and has no token in the loss: the
     agent loop empties its response mask.
 
-    Args:
-        config: verl's; `reward.reward_kwargs` may hold `tau_pol`, `tau_crit` and `reasoning_tags`.
-        tokenizer: Decodes completions.
-        compute_score: Not used; verl passes its own.
-        reward_router_address: Not used; there is no reward model.
-        reward_model_tokenizer: Not used, for the same reason.
+    `reward.reward_kwargs` of verl's `config` may hold `tau_pol`, `tau_crit` and `reasoning_tags`. What verl passes
+    beside the tokenizer is not used.
 
     Raises:
         ValueError: A reward of a tie lies outside [0, 1].

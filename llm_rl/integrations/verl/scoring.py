@@ -19,13 +19,7 @@ CRITIC_OFFSET = 2.0
 
 @dataclass(frozen=True)
 class Critique:
-    """What the critic wrote of a policy's answer, as it travels from the agent loop to the reward manager.
-
-    Attributes:
-        text: What the critic wrote.
-        expert_first: Whether the expert's answer was Answer 1.
-        truncated: Whether it ended without an end token.
-    """
+    """What the critic wrote of a policy's answer, as it travels from the agent loop to the reward manager."""
 
     text: str
     expert_first: bool
@@ -38,12 +32,7 @@ class Critique:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a completion.
-
-    Attributes:
-        reward: The completion's reward in [0, 1]; None where it is left out of training.
-        labels: The labels that the reward is the mean of.
-    """
+    """What became of a completion: its reward, None where it is left out of training, the mean over its labels."""
 
     reward: float | None
     labels: tuple[Label, ...] = ()

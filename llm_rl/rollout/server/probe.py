@@ -19,12 +19,7 @@ LEAST = -9999.0
 
 
 class Probed(NamedTuple):
-    """Log-probabilities of the text.
-
-    Attributes:
-        policy: LENGTH − 1 numbers, of the tokens from the second on, at temperature 1.
-        server: The same of the server.
-    """
+    """Log-probabilities of the text's tokens from the second on, by the policy (at temperature 1) and by the server."""
 
     policy: list[float]
     server: list[float]

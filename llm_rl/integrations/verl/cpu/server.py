@@ -24,13 +24,7 @@ READ = {"temperature", "logprobs", "max_tokens", "max_new_tokens", "stop_token_i
 
 @dataclass(frozen=True)
 class Waiting:
-    """A request that is not answered.
-
-    Attributes:
-        prompt_ids: What to continue.
-        params: How to sample.
-        answer: Where the completion goes, once there is one.
-    """
+    """A request that is not answered; `answer` gets the completion, once there is one."""
 
     prompt_ids: list[int]
     params: SamplingParams
@@ -44,10 +38,8 @@ class TransformersServer:
     weights of an earlier step. What is drawn depends on the seed, on the step of the weights and on the order in which
     requests come.
 
-    Args:
-        config: verl's `actor_rollout_ref.rollout`.
-        model_config: verl's `actor_rollout_ref.model`.
-        replica_rank: Which replica this is; it draws otherwise than the others.
+    `config` and `model_config` are verl's `actor_rollout_ref.rollout` and `actor_rollout_ref.model`. Each replica draws
+    otherwise.
     """
 
     def __init__(self, config: Any, model_config: Any, replica_rank: int) -> None:
