@@ -1,6 +1,6 @@
 """`PPOTrainer`: proximal policy optimization with a value function (arXiv:1707.06347); see docs/ppo.md."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,15 +90,10 @@ class PPOTrainer(EpisodeTrainer):
         says = "all completions of each roll-out earned the same, so that their rewards said nothing of what to write"
         return (CUT_OFF, NO_SPREAD._replace(says=says)) if self.args.completions_per_rollout > 1 else (CUT_OFF,)
 
-    def _prepare_inputs(self, generation_batch: list[Mapping[str, Any]]) -> PPOBatch:
-        """The next micro-batch of the buffer; what is known of the whole roll-out is logged at each optimizer step."""
-        place = self._step % self.args.gradient_accumulation_steps
-        if place == 0:
-            rewards = torch.cat([batch.rewards for batch in self._buffered_inputs])
-            record_monitors(self.metrics, rewards=rewards.unsqueeze(0))
-            explained = self._buffered_inputs[0].explained_variance
-            self.metrics.add("explained_variance", explained, weight=explained.isfinite())
-        return self._buffered_inputs[place]
+    def _record_rollout(self, rewards: Tensor) -> None:
+        record_monitors(self.metrics, rewards=rewards.unsqueeze(0))
+        explained = self._buffered_inputs[0].explained_variance
+        self.metrics.add("explained_variance", explained, weight=explained.isfinite())
 
     @torch.no_grad()
     def _set_advantages(self, rewards: Tensor, micro_batches: Sequence[Any]) -> None:

@@ -28,11 +28,6 @@ class RoleSample(Sample):
     is_critic: bool = False
     advantage: float = 0.0
 
-    @classmethod
-    def of(cls, sample: Sample, is_critic: bool, advantage: float) -> "RoleSample":
-        """A sample with its role and advantage."""
-        return cls(**vars(sample), is_critic=is_critic, advantage=advantage)
-
 
 @dataclass
 class RoleBatch(RolloutBatch):

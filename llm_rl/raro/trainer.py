@@ -239,14 +239,18 @@ class RAROTrainer(RolloutTrainer):
         scale: Scale = "std" if self.args.scale_rewards == "group" else "none"
         advantages = role_advantages(given, valid, baseline=self.args.advantage_baseline, scale=scale)  # (Q, G)
         found = zip(samples, advantages.flatten().tolist(), rewards, strict=True)
-        return [RoleSample.of(sample, is_critic, value) for sample, value, reward in found if reward is not None]
+        return [
+            RoleSample(**vars(sample), is_critic=is_critic, advantage=value)
+            for sample, value, reward in found
+            if reward is not None
+        ]
 
     def _role_batches(self, kept: list[RoleSample], generated: Sequence[Sample]) -> list[RoleBatch]:
         """Micro-batches of the completions that count, with log-probabilities and the counts of the optimizer step."""
         dropped = sum(len(s.completion_ids) for s in generated) - sum(len(s.completion_ids) for s in kept)
         nothing = not kept
         if nothing:  # a backward pass needs a sequence, be it without a token that counts
-            kept = [RoleSample.of(min(generated, key=lambda sample: len(sample.completion_ids)), False, 0.0)]
+            kept = [RoleSample(**vars(min(generated, key=lambda sample: len(sample.completion_ids))))]
         batches = role_batches(
             kept, self.args.max_tokens_per_batch, self.sampling.pad_token_id, device=self.args.device
         )

@@ -6,7 +6,7 @@ transformers builds the block mask from positions that start anew (`masking_util
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from llm_rl.rollout.shared_prompts import inputs_of, positions
 from llm_rl.training.modes import evaluation_mode
@@ -40,12 +40,3 @@ def supports_packing(causal: Any) -> bool:
         ]
     expected = torch.cat([outputs[0] for outputs in alone]).float()
     return torch.allclose(packed[mask].float(), expected, rtol=0.05, atol=0.05 * float(expected.abs().max()))
-
-
-def check_packing(causal: nn.Module) -> None:
-    """Raises `ValueError` where a model does not keep packed rows apart by their positions."""
-    if not supports_packing(causal):
-        raise ValueError(
-            "padding_free=True needs a model that takes position_ids and keeps rows apart where they start anew; "
-            "leave padding_free out"
-        )

@@ -18,7 +18,7 @@ from llm_rl.core import (
 )
 from llm_rl.rollout.arguments import AdapterReference
 from llm_rl.rollout.data import RolloutBatch
-from llm_rl.rollout.packing import check_packing, packed_outputs
+from llm_rl.rollout.packing import packed_outputs, supports_packing
 from llm_rl.rollout.pictures import beside_tokens
 from llm_rl.rollout.shared_prompts import prompt_cache, shares_prompts
 from llm_rl.training.modes import evaluation_mode
@@ -75,8 +75,11 @@ class PolicyScorer:
         causal = causal_model(model)
         self.temperature, self.padding_free = temperature, padding_free
         self.share_prompts = shares_prompts(causal, share_prompts)
-        if padding_free:
-            check_packing(causal)
+        if padding_free and not supports_packing(causal):
+            raise ValueError(
+                "padding_free=True needs a model that takes position_ids and keeps rows apart where they start anew; "
+                "leave padding_free out"
+            )
         self.plain_head = self._is_plain(causal)
 
     @staticmethod

@@ -1,9 +1,11 @@
-"""What roll-outs show that teach nothing, and prompts that are not what the model was trained on."""
+"""What roll-outs show that teach nothing, prompts that the model was not trained on, losses that a clamp gives."""
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from llm_rl.core import MAX_LOG_RATIO
 from llm_rl.rollout.pictures import tokenizer_of
 from llm_rl.training.processes import is_first
 from llm_rl.training.symptoms import Symptom, everywhere
@@ -23,6 +25,7 @@ NO_SPREAD = Symptom(
     "take harder or easier prompts, raise num_generations, or have the reward functions tell completions apart "
     "(log_completions=True shows both); where all is solved, there is no more to learn",
 )
+CLAMPED = {"clamped_frac": "ratio of new to old", "kl_clamped_frac": "ratio to the reference"}
 MARK = "a mark between"
 
 
@@ -43,3 +46,20 @@ def warn_of_text_prompts(rows: Sequence[Mapping[str, Any]], tokenizer: Any, temp
             "model was not trained on the template, leave it out by tokenizer.chat_template = None",
             prompt[:80],
         )
+
+
+def warn_of_clamps(line: Mapping[str, float], step: int) -> None:
+    """Warns where log-ratios of a line's tokens are cut off at ±20: e^20 is 5e8, and a loss of 1e8 says just that."""
+    for name, what in CLAMPED.items():
+        if line.get(name, 0) > 0:
+            logger.warning(
+                "step %d: the %s is at its clamp of e^±%d (%.1e) for %.2g %% of the tokens (%s), so that loss and "
+                "divergence of this line tell the clamp and not the policy; lower the learning rate, or go back to an "
+                "earlier checkpoint",
+                step,
+                what,
+                MAX_LOG_RATIO,
+                math.exp(MAX_LOG_RATIO),
+                100 * line[name],
+                name,
+            )

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from llm_rl.core import MAX_LOG_RATIO, MetricAccumulator, TokenStatistics, loss_counts, masked_sum, record_monitors
 from llm_rl.core.mismatch import record_mismatch
 from llm_rl.rollout.arguments import RolloutArguments
-from llm_rl.rollout.clamps import warn_of_clamps
 from llm_rl.rollout.completion_log import CompletionLog, completion_records
 from llm_rl.rollout.completions import (
     check_all_rows,
@@ -35,7 +34,7 @@ from llm_rl.rollout.pictures import Pictures, blind_engine, reads_pictures, refu
 from llm_rl.rollout.rewards import RewardFunctions, RewardFunctionsGiven
 from llm_rl.rollout.sampling import keep_scores, score_samples
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, deal_out, reference_kl
-from llm_rl.rollout.symptoms import CUT_OFF, NO_SPREAD, warn_of_text_prompts
+from llm_rl.rollout.symptoms import CUT_OFF, NO_SPREAD, warn_of_clamps, warn_of_text_prompts
 from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
 from llm_rl.training.passes import Shards
@@ -95,10 +94,11 @@ class RolloutTrainer(BufferedTrainer):
         callbacks: list[Any] | None = None,
         optimizers: tuple[Any, Any] = (None, None),
     ) -> None:
-        train_dataset, eval_dataset = as_rows(train_dataset), as_rows(eval_dataset)
-        check_data_set("train_dataset", train_dataset)
+        data = {"train_dataset": as_rows(train_dataset)}
         if eval_dataset is not None:
-            check_data_set("eval_dataset", eval_dataset)
+            data["eval_dataset"] = as_rows(eval_dataset)
+        for name, rows in data.items():
+            check_data_set(name, rows)
         refuse_idle_offloading(args, engine)
         model, processing_class = load_policy(model, processing_class)
         options = [name for name in ("share_prompts", "padding_free", "shard") if getattr(args, name)]
@@ -108,8 +108,8 @@ class RolloutTrainer(BufferedTrainer):
         super().__init__(
             model,
             args,
-            train_dataset,
-            eval_dataset=eval_dataset,
+            data["train_dataset"],
+            eval_dataset=data.get("eval_dataset"),
             processing_class=processing_class,
             data_collator=check_rows,
             callbacks=callbacks,
@@ -123,10 +123,10 @@ class RolloutTrainer(BufferedTrainer):
             causal_model(self.model), processing_class, args.max_completion_length, args.temperature
         )
         # Every row now: an unfit one would end the run when its turn comes, hours on.
-        self._check_all_rows("train_dataset", train_dataset)
-        if eval_dataset is not None:
-            self._check_all_rows("eval_dataset", eval_dataset)
-        warn_of_text_prompts(train_dataset, processing_class, self._template_arguments)
+        quiet = args.disable_tqdm or args.process_index > 0
+        for name, rows in data.items():
+            check_all_rows(name, rows, self._check_row, quiet=quiet)
+        warn_of_text_prompts(data["train_dataset"], processing_class, self._template_arguments)
         self._reward_metrics = self.metrics  # where reward functions log: an evaluation has its own
         self.rewards = RewardFunctions(reward_funcs, args.reward_weights, leave_out=self.leaves_out_unscored)
         self.scorer = PolicyScorer(self.model, args.temperature, sharing, args.padding_free)
@@ -145,10 +145,6 @@ class RolloutTrainer(BufferedTrainer):
 
     def _shard(self, shards: Shards) -> None:
         deal_out(shards, self.model, self.reference)
-
-    def _check_all_rows(self, name: str, rows: Any) -> None:
-        quiet = self.args.disable_tqdm or self.args.process_index > 0
-        check_all_rows(name, rows, self._check_row, quiet=quiet)
 
     def _check_row(self, row: Any) -> None:
         """Raises `ValueError` for a row that training or evaluation could not use; a subclass may ask for more."""
@@ -174,9 +170,11 @@ class RolloutTrainer(BufferedTrainer):
         """The next micro-batch of the buffer; its rewards are logged at each optimizer step."""
         place = self._step % self.args.gradient_accumulation_steps
         if place == 0:
-            rewards = torch.cat([batch.rewards for batch in self._buffered_inputs])
-            record_monitors(self.metrics, rewards=rewards.view(-1, self.args.num_generations))
+            self._record_rollout(torch.cat([batch.rewards for batch in self._buffered_inputs]))
         return self._buffered_inputs[place]
+
+    def _record_rollout(self, rewards: Tensor) -> None:
+        record_monitors(self.metrics, rewards=rewards.view(-1, self.args.num_generations))
 
     # A roll-out
 

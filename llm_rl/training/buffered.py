@@ -64,7 +64,7 @@ class BufferedTrainer(ExactTrainer):
         check_processes(args.world_size, args.expected_processes)
         self._check_launch(args, kwargs.get("optimizers"))
         super().__init__(model=model, args=args, train_dataset=train_dataset, **kwargs)
-        self._check_devices()
+        self._refuse_launch([name for name in ("fsdp", "deepspeed") if getattr(self, f"is_{name}_enabled")])
         self._shards: Shards | None = None
         self.metrics = MetricAccumulator()
         self._warnings = SymptomWarnings(self._symptoms())
@@ -92,9 +92,6 @@ class BufferedTrainer(ExactTrainer):
                 f"processes take different numbers of passes; leave out {', '.join(asked)}, and start with torchrun "
                 "and shard=True"
             )
-
-    def _check_devices(self) -> None:
-        self._refuse_launch([name for name in ("fsdp", "deepspeed") if getattr(self, f"is_{name}_enabled")])
 
     # What subclasses say
 

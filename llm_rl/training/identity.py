@@ -30,31 +30,13 @@ SILENT = {
 }
 HARMLESS_PREFIXES = ("eval_", "logging_", "log_", "save_", "hub_", "push_to_hub", "trackio_", "ddp_", "project")
 HARMLESS = SILENT | {
-    "activation_checkpointing",
-    "activation_checkpointing_kwargs",
-    "batch_eval_metrics",
-    "dataloader_num_workers",
-    "dataloader_persistent_workers",
-    "dataloader_pin_memory",
-    "dataloader_prefetch_factor",
-    "disable_tqdm",
-    "do_eval",
-    "do_predict",
-    "do_train",
-    "expected_processes",
-    "gradient_checkpointing",
-    "gradient_checkpointing_kwargs",
-    "greater_is_better",
-    "include_for_metrics",
-    "load_best_model_at_end",
-    "metric_for_best_model",
-    "per_device_eval_batch_size",
-    "prediction_loss_only",
-    "report_to",
-    "restore_callback_states_from_checkpoint",
-    "skip_memory_metrics",
-    "torch_empty_cache_steps",
-}
+    "activation_checkpointing", "activation_checkpointing_kwargs", "batch_eval_metrics", "dataloader_num_workers",
+    "dataloader_persistent_workers", "dataloader_pin_memory", "dataloader_prefetch_factor", "disable_tqdm", "do_eval",
+    "do_predict", "do_train", "expected_processes", "gradient_checkpointing", "gradient_checkpointing_kwargs",
+    "greater_is_better", "include_for_metrics", "load_best_model_at_end", "metric_for_best_model",
+    "per_device_eval_batch_size", "prediction_loss_only", "report_to", "restore_callback_states_from_checkpoint",
+    "skip_memory_metrics", "torch_empty_cache_steps",
+}  # fmt: skip
 LENGTH = frozenset({"max_steps", "num_train_epochs"})
 logger = logging.getLogger(__name__)
 

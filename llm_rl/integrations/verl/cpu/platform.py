@@ -104,9 +104,7 @@ class CPUPlatform(PlatformBase):
         """Seed torch's generator."""
         torch.manual_seed(seed)
 
-    def manual_seed_all(self, seed: int) -> None:
-        """Seed torch's generator."""
-        torch.manual_seed(seed)
+    manual_seed_all = manual_seed
 
     def set_allocator_settings(self, settings: str) -> None:
         """Settings are those of an accelerator's memory."""
