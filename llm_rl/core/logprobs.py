@@ -38,16 +38,10 @@ def masked_log_softmax(logits: Tensor, mask: Tensor | None = None, *, temperatur
 def entropy_from_logits(logits: Tensor, mask: Tensor | None = None, *, temperature: float = 1.0) -> Tensor:
     """Entropy of softmax(logits / temperature) in nats, −Σ p log p.
 
-    Args:
-        logits: `(…, V)`; −inf marks an impossible outcome.
-        mask: bool `(…, V)`, the outcomes that exist. None: all of them.
-        temperature: > 0.
+    Arguments and errors are those of `masked_log_softmax`.
 
     Returns:
         `(…)` float32 (float64 for float64 logits). A row without a possible outcome has 0: leave it out of averages.
-
-    Raises:
-        ValueError: The mask does not fit, or the temperature is not positive.
     """
     logprobs = masked_log_softmax(logits, mask, temperature=temperature)
     return -(logprobs.exp() * logprobs.masked_fill(logprobs == -torch.inf, 0.0)).sum(-1)

@@ -70,14 +70,7 @@ def record_mismatch(metrics: MetricAccumulator, trainer_logps: Tensor, engine_lo
     - "engine_ess", the effective sample size (Σw)² / (n Σw²) of the tokens' weights: 1 where there is nothing to
       correct.
 
-    Args:
-        metrics: The accumulator to add to.
-        trainer_logps: `(B, T)`, as in `importance_weight`.
-        engine_logps: `(B, T)`.
-        mask: bool `(B, T)`.
-
-    Raises:
-        ValueError: Shapes do not fit.
+    Log-probabilities and the mask are those of `importance_weight`, as are the errors.
     """
     check_mask(mask, "engine_logps", engine_logps)
     trainer, engine = (values.masked_fill(~mask, 0.0) for values in (trainer_logps, engine_logps))

@@ -21,17 +21,11 @@ from llm_rl.rollout.data import (
 
 
 class PairDataset(Dataset[dict[str, Any]]):
-    """Rows of pairs, encoded once.
+    """Rows of pairs, encoded once: {"index", "prompt_ids", "chosen_ids", "rejected_ids"}.
 
-    An item is {"index", "prompt_ids", "chosen_ids", "rejected_ids"}.
-
-    Args:
-        name: What the rows are called in errors.
-        rows: Rows with a "prompt" (text or messages), "chosen" and "rejected"; each of these a text, or messages where
-            the prompt is messages.
-        tokenizer: The tokenizer.
-        chat_template_kwargs: Arguments of the chat template.
-        room: Positions of the model. None: no bound.
+    A row has a "prompt" (text or messages), "chosen" and "rejected"; each of these is a text, or messages where the
+    prompt is messages. `room` are the positions of the model, None where there is no bound; errors call the rows by
+    `name`.
 
     Raises:
         ValueError: There are no rows, or one cannot be encoded; the message names it.

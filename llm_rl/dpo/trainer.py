@@ -138,11 +138,7 @@ class DPOTrainer(BufferedTrainer):
     def compute_loss(
         self, model: nn.Module, inputs: PairBatch, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
-        """The mean loss of a micro-batch's pairs.
-
-        Raises:
-            ValueError: Outputs are asked for.
-        """
+        """The mean loss of a micro-batch's pairs; `ValueError` where outputs are asked for."""
         if return_outputs:
             raise ValueError("compute_loss has no outputs to return: the logits of a batch are never held together")
         return self._losses(model, inputs, self.metrics).mean()

@@ -13,11 +13,7 @@ KLIn = Literal["loss", "reward"]
 
 @dataclass
 class GroupRelativeArguments(RolloutArguments, ClipConfig):
-    """Arguments of advantages within groups and of the clipped loss on them; names and defaults as in docs/grpo.md.
-
-    Raises:
-        ValueError: A value is out of range or a name unknown.
-    """
+    """Arguments of advantages within groups and of the clipped loss on them; names and defaults as in docs/grpo.md."""
 
     loss_type: LossType = field(
         default="grpo", metadata={"help": "Normalizer of the loss: grpo, bnpo, dr_grpo or dapo."}

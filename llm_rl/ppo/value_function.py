@@ -20,11 +20,8 @@ class ValueFunction(nn.Module):
     """V(s) = w · h(s) + b, with h(s) the last hidden state at the token before the action.
 
     The head starts at 0, so that the first advantages are returns. It computes in float32, or in float64 where the
-    model does.
-
-    Args:
-        policy: The policy, whose hidden size and kind of numbers the head takes over.
-        trunk: What gives the hidden states, a model without its output head. None: the policy.
+    model does. The hidden states are those of `trunk`, a model without its output head, or of the policy where that is
+    None.
     """
 
     def __init__(self, policy: nn.Module, trunk: Any = None) -> None:
@@ -38,14 +35,9 @@ class ValueFunction(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     def forward(self, batch: RolloutBatch, hidden_states: Tensor) -> Tensor:
-        """The values of the states before the completion tokens.
+        """The values `(B, T)` of the states before the completion tokens, float32 or float64; anything at padding.
 
-        Args:
-            batch: The completions.
-            hidden_states: `(B, T, D)`, the policy's, that the tokens are predicted from; for a head on the policy.
-
-        Returns:
-            `(B, T)` float32 or float64; anything at padding.
+        `hidden_states`, `(B, T, D)`, are the policy's, that the tokens are predicted from; for a head on the policy.
         """
         if self.trunk is not None:
             hidden_states = self._hidden_states(batch)

@@ -148,8 +148,7 @@ def _through_template(
 def text_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Messages whose contents are texts, as every chat template takes them: parts that are texts are joined.
 
-    Raises:
-        ValueError: A content is something else, such as parts with an image; only a message with calls needs none.
+    Another content, such as parts with an image, is a `ValueError`; only a message with calls needs none.
     """
     made = []
     for message in messages:

@@ -71,11 +71,7 @@ class RewardModel:
         self.__name__ = Path(str(config._name_or_path)).name or type(classifier).__name__
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float]:
-        """A score for each completion.
-
-        Raises:
-            ValueError: A text is longer than the model reads, or a conversation has no template.
-        """
+        """A score for each completion; `ValueError` where a text is too long, or a conversation has no template."""
         encoded = [self._encode(prompt, completion) for prompt, completion in zip(prompts, completions, strict=True)]
         by_length = sorted(range(len(encoded)), key=lambda index: len(encoded[index]))
         scores = [math.nan] * len(encoded)
@@ -159,11 +155,7 @@ class TextJudge:
         log_metric: Callable[[str, float], None] = lambda name, value: None,
         **columns: Any,
     ) -> list[float | None]:
-        """A number for each completion, or None.
-
-        Raises:
-            ValueError: A prompt leaves no room for a verdict.
-        """
+        """A number for each completion, or None; `ValueError` where a prompt leaves no room for a verdict."""
         asked = [{"prompt": self.ask(*both)} for both in zip(prompts, completions, strict=True)]
         with torch.no_grad():
             verdicts = sample_completions(self.model, self.engine, self.tokenizer, asked, 1, self.params, {})

@@ -30,11 +30,7 @@ Result = TypeVar("Result")
 
 
 def causal_model(model: nn.Module) -> Any:
-    """The causal language model inside PEFT's wrapper or one of ours, or the model itself; adapters stay in place.
-
-    Raises:
-        ValueError: The adapters are virtual tokens, which live in the wrapper.
-    """
+    """The causal model in PEFT's wrapper or ours, adapters in place; `ValueError` where these are virtual tokens."""
     model = unwrapped(model)
     if not hasattr(model, "get_base_model"):
         return model

@@ -24,13 +24,9 @@ IGNORED = -100
 class SupervisedDataset(Dataset[dict[str, list[int]]]):
     """Rows as tokens, with labels on the answer alone.
 
-    An item is {"input_ids": prompt, answer and end token, "labels": the same with −100 at the prompt}. A processor's
-    input ids are a `PicturedPrompt`, whose pictures are read when the item is taken.
-
-    Args:
-        rows: Rows with a "prompt" (text or messages) and the answer, a text.
-        tokenizer: Encodes prompts as trainers do (`llm_rl.rollout.data.encode_prompt`); a processor with pictures.
-        column: Name of the column that the answer is in.
+    A row has a "prompt" (text or messages), encoded as trainers do (`llm_rl.rollout.data.encode_prompt`), and in
+    `column` the answer, a text. An item is {"input_ids": prompt, answer and end token, "labels": the same with −100 at
+    the prompt}. A processor's input ids are a `PicturedPrompt`, whose pictures are read when the item is taken.
 
     Raises:
         ValueError: There are no rows, a row has no prompt or no such text, or the tokenizer has no end token.

@@ -11,11 +11,7 @@ EpisodeAs = Literal["sample", "turns"]
 
 @dataclass
 class EpisodeArguments(RolloutArguments):
-    """Arguments of `EpisodeTrainer`; see docs/tools.md.
-
-    Raises:
-        ValueError: A value is out of range, or a name unknown.
-    """
+    """Arguments of `EpisodeTrainer`; see docs/tools.md."""
 
     max_turns: int = field(
         default=1, metadata={"help": "Turns of the model in a conversation, at most; for tools and next_turn."}

@@ -161,11 +161,10 @@ class EpisodePartner:
 
 
 def record_episodes(metrics: MetricAccumulator, samples: Sequence[Sample], episodes: Sequence[Episode]) -> None:
-    """Adds what is counted of episodes.
+    """Adds what is counted of episodes: "tool_calls" and "given_tokens", those between the model's turns, an episode.
 
-    "tool_calls" and "given_tokens", those between the model's turns, an episode; of the calls the shares
-    "tool_unparsed_frac", "tool_refused_frac", "tool_raised_frac", "tool_timed_out_frac" and "result_cut_frac"; of the
-    turns "made_up_result_frac".
+    Of the calls these are the shares "tool_unparsed_frac", "tool_refused_frac", "tool_raised_frac",
+    "tool_timed_out_frac" and "result_cut_frac", of the turns "made_up_result_frac".
     """
     count = len(episodes)
     calls = sum(sum(episode.outcomes.values()) for episode in episodes)

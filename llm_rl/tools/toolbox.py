@@ -72,11 +72,8 @@ class Toolbox:
     ) -> ToolResult:
         """Call a tool; whatever it raises becomes a text.
 
-        Args:
-            call: What the model wrote.
-            functions: The tools of one episode, by the same names. None: those given at first.
-            timeout: Seconds until the model is told that the tool did not answer; its thread is left to itself. None:
-                no limit.
+        `functions` are those of one episode, by the same names, None those given at first. After `timeout` seconds the
+        model is told that the tool did not answer, and its thread is left to itself; None: no limit.
         """
         if call.name not in self.functions:
             return ToolResult(f"Error: there is no tool {call.name!r}, only {sorted(self.functions)}.", "refused")

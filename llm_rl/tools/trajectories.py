@@ -20,17 +20,10 @@ def encode_trajectory(
 ) -> Sample:
     """A conversation as one sample, with the tokens that a roll-out of the same turns would give.
 
-    Args:
-        row: "prompt", messages, and "completion", the messages after it: each turn of the model, followed by a message
-            of the role "tool" for each call; the last one is the model's. Calls stand in its text, as in what reward
-            functions see of roll-outs, or in "tool_calls".
-        tokenizer: The tokenizer, with a chat template that shows tools.
-        schemas: JSON schemas of the tools; a row with "tools" has its own.
-        frame: What stands around results.
-        call_format: How calls of "tool_calls" are written.
-
-    Raises:
-        ValueError: The row is not of this form.
+    A row has "prompt", messages, and "completion", the messages after it: each turn of the model, followed by a message
+    of the role "tool" for each call; the last one is the model's. Calls stand in its text, as in what reward functions
+    see of roll-outs, or in "tool_calls"; `call_format` writes these. `schemas` are those of the tools, unless the row
+    has "tools" of its own. A row of another form is a `ValueError`.
     """
     prompt = encode_prompt(check_row(row)["prompt"], tokenizer, {"tools": list(row.get("tools") or schemas)})
     ids: list[int] = []

@@ -30,15 +30,10 @@ def part_of(arguments: Any, kind: type[Config]) -> Config:
 
 
 def refuse_idle(arguments: Any, idle: Iterable[tuple[str, object, str]]) -> None:
-    """Raise for arguments that somebody set although they cannot act.
+    """Raises `ValueError` for arguments that somebody set, to other than their default, although they cannot act.
 
-    Args:
-        arguments: A data class.
-        idle: Names of its fields, separated by spaces; what makes them act, false where nothing does; and what is
-            missing then, with the remedy, as the end of a sentence.
-
-    Raises:
-        ValueError: One that cannot act has another value than its default.
+    `idle` are names of fields, separated by spaces; what makes them act, false where nothing does; and what is missing
+    then, with the remedy, as the end of a sentence.
     """
     defaults = {item.name: item.default for item in fields(arguments)}
     for names, acts, remedy in idle:

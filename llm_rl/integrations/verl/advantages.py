@@ -37,20 +37,11 @@ def grouped_advantages(rewards: Tensor, valid: Tensor, index: Sequence[Any], sca
 
 
 def role_factors(response_mask: Tensor, is_critic: Tensor, config: RaroConfig, loss_agg_mode: str) -> Tensor:
-    """What to multiply each completion's advantage by, so that verl's mean becomes λ times each role's own.
+    """What to multiply advantages by, float `(B,)`, so that verl's mean becomes λ times each role's own.
 
-    Args:
-        response_mask: `(B, T)`, 1 for tokens that count.
-        is_critic: bool `(B,)`.
-        config: λ_pol and λ_crit.
-        loss_agg_mode: verl's `actor.loss_agg_mode`: "seq-mean-token-mean" divides by all completions of the mini-batch,
-            "token-mean" by its tokens that count. A mini-batch must be the whole batch.
-
-    Returns:
-        float `(B,)`.
-
-    Raises:
-        ValueError: The mode is another.
+    `response_mask`, `(B, T)`, is 1 for tokens that count, and `is_critic` bool `(B,)`. verl's `actor.loss_agg_mode`
+    "seq-mean-token-mean" divides by all completions of the mini-batch, "token-mean" by its tokens that count; another
+    one is a `ValueError`. A mini-batch must be the whole batch.
     """
     if loss_agg_mode not in MODES:
         raise ValueError(f"loss_agg_mode is {loss_agg_mode!r}; RARO on verl supports {MODES}")

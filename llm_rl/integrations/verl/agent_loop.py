@@ -86,10 +86,8 @@ class RAROAgentLoop(AgentLoopBase):
     ) -> AgentLoopOutput | list[AgentLoopOutput]:
         """One completion, and what its reward needs; in a mixed batch the policy's, then its critiques.
 
-        Args:
-            sampling_params: Sampling parameters of the server.
-            mixed: Whether this is a row of the policy in a mixed batch.
-            **kwargs: The row's columns, with verl's "uid" and "global_steps".
+        `mixed` says whether this is a row of the policy in a mixed batch; `kwargs` are the row's columns, with verl's
+        "uid" and "global_steps".
 
         Returns:
             The completion; `extra_fields["raro"]` is for `RARORewardManager`. A critique's `extra_fields["group"]` is

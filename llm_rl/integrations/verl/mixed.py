@@ -41,11 +41,6 @@ class MixedBatchWorker(AgentLoopWorkerTQ.__ray_metadata__.modified_class):
 class MixedBatchManager(AgentLoopManagerTQ):
     """Makes mixed batches out of the policy's rows alone; a step's batch is one mini-batch.
 
-    Args:
-        config: verl's.
-        *args: Further arguments of verl's manager.
-        **kwargs: The same.
-
     Raises:
         ValueError: A mini-batch is not a step's batch.
     """
@@ -63,13 +58,9 @@ class MixedBatchManager(AgentLoopManagerTQ):
         self.agent_loop_workers_class = ray.remote(MixedBatchWorker)
 
     def generate_sequences(self, prompts: TensorDict) -> None:
-        """As verl's manager.
+        """As verl's manager, of rows of the policy; of both roles in validation, which is as without a mixed batch.
 
-        Args:
-            prompts: Rows of the policy; of both roles in validation, which is as without a mixed batch.
-
-        Raises:
-            ValueError: A training row is the critic's.
+        A training row of the critic is a `ValueError`.
         """
         if "validate" not in prompts and any(info["role"] != "policy" for info in prompts["extra_info"]):
             raise ValueError(

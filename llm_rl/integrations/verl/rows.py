@@ -76,15 +76,11 @@ def stored_row(
 def both_roles(rows: PolicyRows, split: str, seed: int, critic_batch: CriticBatch = "separate") -> list[dict[str, Any]]:
     """A row of each role for each question, side by side, in a random order of questions.
 
-    Every other critic row is of history, so four rows that begin at a multiple of four hold two prompts of
-    the policy, one of the critic about a fresh answer and one about an earlier one.
+    Every other critic row is of history, so four rows that begin at a multiple of four hold two prompts of the policy,
+    one of the critic about a fresh answer and one about an earlier one.
 
-    Args:
-        rows: Questions and expert answers.
-        split: "train", or another name: then every critic row is fresh.
-        seed: Seed of the order.
-        critic_batch: For "mixed" training rows are the policy's alone, which bring the critic's completions
-            (`mixed.MixedBatchManager`).
+    In another split than "train" every critic row is fresh. For the `critic_batch` "mixed" training rows are the
+    policy's alone, which bring the critic's completions (`mixed.MixedBatchManager`).
 
     Raises:
         ValueError: The prompts are text, which verl does not take, a row is none of RARO's, or `critic_batch` neither.

@@ -84,12 +84,9 @@ class TransformersServer:
     ) -> TokenOutput:
         """A completion of a prompt.
 
-        Args:
-            request_id: Not used; nothing is kept between requests.
-            prompt_ids: Token ids.
-            sampling_params: verl's: `temperature` (0 takes the most likely token), `stop_token_ids` besides the model's
-                own, and `max_tokens` or `max_new_tokens`; `top_p`, `top_k` and `repetition_penalty` must be off.
-            **inputs: Images and the like, which must be None.
+        Of verl's `sampling_params` there are `temperature` (0 takes the most likely token), `stop_token_ids` besides
+        the model's own, and `max_tokens` or `max_new_tokens`; `top_p`, `top_k` and `repetition_penalty` must be off,
+        and further inputs, images and the like, None.
 
         Returns:
             Token ids, end token included, their log-probabilities, and in `extra_fields["global_steps"]` the step of
