@@ -239,10 +239,14 @@ class RolloutTrainer(BufferedTrainer):
         return self._sample(rows, num_generations, self.sampling)
 
     def _sample(self, rows: Sequence[Mapping[str, Any]], count: int, params: SamplingParams) -> list[Sample]:
-        names, causal = self.processing_class, causal_model(self.model)
-        encoded = encode_rows(rows, causal, names, count, params, self._template_arguments)
+        encoded = self._encode(rows, count, params)
         with self._sampling_engine() as engine:
             return completed(encoded, engine, params)
+
+    def _encode(self, rows: Sequence[Mapping[str, Any]], count: int, params: SamplingParams) -> list[Any]:
+        """Each row with the tokens of its prompt, as often as it gets completions."""
+        names, causal = self.processing_class, causal_model(self.model)
+        return encode_rows(rows, causal, names, count, params, self._template_arguments)
 
     @contextmanager
     def _sampling_engine(self) -> Iterator[GenerationEngine]:

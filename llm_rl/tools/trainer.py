@@ -9,11 +9,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from llm_rl.core import MetricAccumulator
-from llm_rl.rollout.completions import encode_rows
 from llm_rl.rollout.data import RolloutBatch, Sample, is_conversation
 from llm_rl.rollout.generation import SamplingParams
 from llm_rl.rollout.pictures import refuse_pictures
-from llm_rl.rollout.scoring import causal_model, positions_of
+from llm_rl.rollout.scoring import positions_of
 from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.rollout.turns import NextTurn, Partner, TextPartner, joined, play_turns, texts_of, turns_of
 from llm_rl.tools.arguments import EpisodeArguments
@@ -132,10 +131,9 @@ class EpisodeTrainer(RolloutTrainer):
 
     def _play(self, rows: Sequence[Mapping[str, Any]], partner: Partner, params: SamplingParams) -> list[Sample]:
         """The last turn of a conversation about each row."""
-        causal = causal_model(self.model)
-        encoded = encode_rows(rows, causal, self.processing_class, 1, params, self._template_arguments)
+        encoded = self._encode(rows, 1, params)
         with self._sampling_engine() as engine:
-            ended = dict(play_turns(encoded, partner, self.args.max_turns, engine, params, positions_of(causal)))
+            ended = dict(play_turns(encoded, partner, self.args.max_turns, engine, params, positions_of(self.model)))
         return [ended[index] for index in range(len(rows))]
 
     def _further_columns(self, samples: Sequence[Sample]) -> dict[str, list[Any]]:

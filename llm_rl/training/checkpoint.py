@@ -27,12 +27,11 @@ from transformers.trainer_utils import sort_checkpoints
 from llm_rl.training.checked import CheckedTrainer
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.finite import check_weights
-from llm_rl.training.identity import LENGTH, compare_identity, fingerprint, identity_of, save_identity
-from llm_rl.training.manifest import checkpoints_of, write_manifest
+from llm_rl.training.identity import LENGTH, check_changes, compare_identity, fingerprint, identity_of, save_identity
+from llm_rl.training.manifest import checkpoint_to_resume, checkpoints_of, write_manifest
 from llm_rl.training.quiet import without_bars
 from llm_rl.training.run_folder import check_writable, run_lock, start_anew
 from llm_rl.training.sharding import SHARDS, is_sharded, load_optimizer, load_weights, save_shards, whole, whole_weights
-from llm_rl.training.starting_point import check_changes, checkpoint_to_resume
 from llm_rl.training.storage import PARTIAL, load_record, put_in_place, save_record
 from llm_rl.training.wrapper import unwrapped
 

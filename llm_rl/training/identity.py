@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import TrainingArguments
 
 from llm_rl.training.errors import CheckpointError
+from llm_rl.training.manifest import checkpoints_of
 
 IDENTITY = "run.json"
 MOST_ROWS = 20_000
@@ -129,6 +130,30 @@ def compare_identity(
         )
     logger.warning("resuming %s with changes: %s", checkpoint, named)
     return strong
+
+
+def check_changes(run: Path, checkpoint: Path, changed: Collection[str], args: TrainingArguments) -> None:
+    """Raises `CheckpointError` where a run cannot go on with what has changed since a checkpoint was written.
+
+    The optimizer's state would not fit, or the run's own checkpoints would be mixed with others. `changed` is what
+    `compare_identity` tells.
+    """
+    if "optim" in changed:
+        raise CheckpointError(
+            f"{checkpoint} holds the state of another kind of optimizer than {args.optim.value}; start a new run from "
+            "the checkpoint's weights"
+        )
+    if "shard" in changed:
+        raise CheckpointError(
+            f"{checkpoint} holds the optimizer's state in another form than shard={args.shard} reads; give the same "
+            "value, or start a new run from the checkpoint's weights"
+        )
+    later = checkpoints_of(run)[-1:] if changed else []
+    if later and later[0].name != checkpoint.name:
+        raise CheckpointError(
+            f"{run} holds {later[0].name}, which a run with changes from {checkpoint.name} would mix with its own; "
+            "delete it or choose another output_dir"
+        )
 
 
 def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:

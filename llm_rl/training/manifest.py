@@ -1,4 +1,4 @@
-"""What a whole checkpoint consists of: the size and the checksum of each of its files."""
+"""What a whole checkpoint consists of, the size and the checksum of each file, and which one a run goes on from."""
 
 import hashlib
 import json
@@ -64,6 +64,26 @@ def last_whole_checkpoint(run: Path) -> Path | None:
             f"no checkpoint of {run} is whole: {newest}; delete its checkpoint-* folders, and resuming begins it anew"
         ) from newest
     return None
+
+
+def checkpoint_to_resume(run: Path, asked: str | bool) -> Path | None:
+    """The whole checkpoint that a user asks for, the run's last one by "last" or True; None where it has none yet.
+
+    That is logged. `CheckpointError` where the checkpoint that is named is not whole; it names the last one that is.
+    """
+    if asked is True or asked == "last":
+        checkpoint = last_whole_checkpoint(run)
+        if checkpoint is None:
+            logger.warning("%s has no checkpoint yet: starting from the beginning", run)
+        return checkpoint
+    checkpoint = Path(str(asked))
+    try:
+        check_manifest(checkpoint)
+    except CheckpointError as error:
+        last = last_whole_checkpoint(checkpoint.parent)
+        remedy = "start a new run" if last is None else f"the last whole checkpoint is {last}"
+        raise CheckpointError(f"{checkpoint} cannot be continued from: {error}; {remedy}") from error
+    return checkpoint
 
 
 def checkpoints_of(run: Path) -> list[Path]:

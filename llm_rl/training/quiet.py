@@ -7,12 +7,6 @@ from contextlib import contextmanager
 
 from transformers.utils import logging as transformers_logging
 
-FOREIGN = (
-    # PEFT asks a model by transformers' old name whether it recomputes activations.
-    ("`is_gradient_checkpointing` is deprecated", FutureWarning),
-)
-"""Beginnings of warnings about what one library does with another, and their kinds."""
-
 
 @contextmanager
 def without_bars() -> Iterator[None]:
@@ -27,9 +21,9 @@ def without_bars() -> Iterator[None]:
 
 
 def quiet_libraries() -> None:
-    """No progress bars of loading, no hints of transformers and accelerate, and no warning of `FOREIGN`."""
+    """No progress bars of loading, no hints of transformers and accelerate, no warning of one library of another."""
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     logging.getLogger("accelerate").setLevel(logging.ERROR)
-    for message, kind in FOREIGN:
-        warnings.filterwarnings("ignore", message=message, category=kind)
+    # PEFT asks a model by transformers' old name whether it recomputes activations.
+    warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)

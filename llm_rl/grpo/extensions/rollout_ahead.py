@@ -16,7 +16,7 @@ import torch
 
 from llm_rl.grpo.extensions.base import Extension
 from llm_rl.grpo.extensions.importance_correction import ImportanceCorrection
-from llm_rl.rollout.completions import as_samples, encode_rows
+from llm_rl.rollout.completions import as_samples
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
 from llm_rl.rollout.scoring import causal_model
@@ -80,8 +80,7 @@ class RolloutAhead(Extension):
         sampler: Any = trainer._get_train_sampler()
         size, rank = trainer._rows_per_batch, trainer.args.process_index
         rows = [trainer.train_dataset[row] for row in sampler.block_at(index)[rank * size : (rank + 1) * size]]
-        causal, count = causal_model(trainer.model), trainer.args.num_generations
-        return encode_rows(rows, causal, trainer.processing_class, count, trainer.sampling, trainer._template_arguments)
+        return trainer._encode(rows, trainer.args.num_generations, trainer.sampling)
 
     def state_dict(self) -> dict[str, Any] | None:
         """The roll-out ahead, which a checkpoint waits for."""

@@ -61,7 +61,10 @@ class ServerProcess:
         command += ["--served-model-name", SERVED, "--skip-tokenizer-init", "--generation-config", "vllm"]
         command += ["--logprobs-mode", "processed_logprobs"]
         if lora_rank is not None:
-            command += ["--enable-lora", "--max-lora-rank", str(_at_least(lora_rank))]
+            enough = [known for known in LORA_RANKS if known >= lora_rank]
+            if not enough:
+                raise ValueError(f"the adapters have rank {lora_rank}; a server takes {LORA_RANKS[-1]} at most")
+            command += ["--enable-lora", "--max-lora-rank", str(enough[0])]
         environment = {**os.environ, "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
         with self._log.open("wb") as log:
             process = subprocess.Popen(
@@ -104,14 +107,6 @@ class ServerProcess:
         """What the server wrote last; vLLM tells the cause before two tracebacks of what followed from it."""
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join(lines[-count:])
-
-
-def _at_least(rank: int) -> int:
-    """The smallest rank that a server can be told and that is enough."""
-    enough = [known for known in LORA_RANKS if known >= rank]
-    if not enough:
-        raise ValueError(f"the adapters have rank {rank}; a server takes {LORA_RANKS[-1]} at most")
-    return enough[0]
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

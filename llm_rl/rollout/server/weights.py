@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from llm_rl.training.sharding import is_sharded
 
@@ -61,18 +61,14 @@ def save_adapter(model: Any, name: str, folder: Path) -> None:
     model.peft_config[name].save_pretrained(str(folder))
 
 
-def base_weights(model: nn.Module) -> dict[str, Tensor]:
-    """The weights of a model without its LoRA adapters, under its own names; all of them where it has none."""
-    return {
+def save_base(model: Any, folder: Path) -> None:
+    """Write a model without its LoRA adapters, under its own names, for `from_pretrained`."""
+    weights = {
         key.replace(BASE_LAYER, "."): value
         for key, value in model.state_dict().items()
         if ".lora_" not in key or BASE_LAYER in key
     }
-
-
-def save_base(model: Any, folder: Path) -> None:
-    """Write a model without its LoRA adapters, for `from_pretrained`."""
-    model.save_pretrained(folder, state_dict=base_weights(model))
+    model.save_pretrained(folder, state_dict=weights)
 
 
 def digest(weights: Mapping[str, Tensor]) -> str:
