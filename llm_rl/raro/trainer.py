@@ -250,7 +250,8 @@ class RAROTrainer(RolloutTrainer):
         dropped = sum(len(s.completion_ids) for s in generated) - sum(len(s.completion_ids) for s in kept)
         nothing = not kept
         if nothing:  # a backward pass needs a sequence, be it without a token that counts
-            kept = [RoleSample(**vars(min(generated, key=lambda sample: len(sample.completion_ids))))]
+            shortest = min(generated, key=lambda sample: len(sample.completion_ids))
+            kept = [RoleSample(**vars(shortest))]
         batches = role_batches(
             kept, self.args.max_tokens_per_batch, self.sampling.pad_token_id, device=self.args.device
         )

@@ -167,9 +167,7 @@ class ExactTrainer(CheckedTrainer):
         return super()._evaluate(trial, ignore_keys_for_eval, skip_scheduler)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        groups = [
-            {name: value for name, value in group.items() if name != "params"} for group in self.optimizer.param_groups
-        ]
+        groups = [{name: value for name, value in group.items() if name != "params"} for group in self._groups()]
         with named_damage(checkpoint):
             self._read_optimizer_and_scheduler(checkpoint)
         if checkpoint is None or not self.changed:
@@ -181,12 +179,10 @@ class ExactTrainer(CheckedTrainer):
                 f"{type(self.lr_scheduler).__name__} cannot take over changed arguments; resume with those of the "
                 "checkpoint, or start a new run from its weights"
             )
-        for group, options, factor in zip(self.optimizer.param_groups, groups, factors, strict=True):
+        for group, options, factor in zip(self._groups(), groups, factors, strict=True):
             group.update(options, lr=options["initial_lr"] * factor)
         self.lr_scheduler.base_lrs = [options["initial_lr"] for options in groups]
-        self.lr_scheduler._last_lr = [
-            group["lr"] for group in self.optimizer.param_groups
-        ]  # what the next log line tells
+        self.lr_scheduler._last_lr = [group["lr"] for group in self._groups()]  # what the next log line tells
 
     def _read_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is None or not is_sharded(self.model):
@@ -206,6 +202,9 @@ class ExactTrainer(CheckedTrainer):
         """The optimizer without accelerate's wrapper."""
         wrapped: Any = self.optimizer
         return getattr(wrapped, "optimizer", wrapped)
+
+    def _groups(self) -> list[dict[str, Any]]:
+        return self.optimizer.param_groups
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         with named_damage(self._to_load):
