@@ -3,13 +3,14 @@
 Sources: PPO, arXiv:1707.06347, equation 7; the first sum of J in docs/objective.md. Ratios of spans: `ratio_levels`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from llm_rl.core._checks import check_positive, check_same_shape, promote
+from llm_rl.core._options import option
 
 MAX_LOG_RATIO = 20.0
 
@@ -22,8 +23,8 @@ class ClipConfig:
         ValueError: A bound is out of its range.
     """
 
-    clip_low: float = field(default=0.2, metadata={"help": "The ratio is clipped below at 1 - clip_low."})
-    clip_high: float = field(default=0.2, metadata={"help": "The ratio is clipped above at 1 + clip_high."})
+    clip_low: float = option(0.2, "The ratio is clipped below at 1 - clip_low.")
+    clip_high: float = option(0.2, "The ratio is clipped above at 1 + clip_high.")
 
     def __post_init__(self) -> None:
         _check_clip(self.clip_low, self.clip_high)

@@ -1,13 +1,14 @@
 """Arguments of DPO, over those of every training run."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from transformers import TrainingArguments
 
 from llm_rl.core import PreferenceLoss
 from llm_rl.core._checks import check_positive
+from llm_rl.core._options import option
 from llm_rl.training.arguments import RunArguments
 from llm_rl.training.unsupported import refuse_unsupported
 
@@ -24,20 +25,16 @@ class DPOArguments(RunArguments):
 
     _VALID_DICT_FIELDS: ClassVar = [*TrainingArguments._VALID_DICT_FIELDS, "chat_template_kwargs"]
 
-    learning_rate: float = field(default=1e-6, metadata={"help": "Initial learning rate."})
-    beta: float = field(
-        default=0.1, metadata={"help": "Strength of the preference, above 0: the larger, the nearer to the reference."}
+    learning_rate: float = option(1e-6, "Initial learning rate.")
+    beta: float = option(0.1, "Strength of the preference, above 0: the larger, the nearer to the reference.")
+    loss_type: PreferenceLoss = option(
+        "sigmoid", "Loss of a pair: sigmoid (DPO), ipo (on log-probabilities a token) or hinge."
     )
-    loss_type: PreferenceLoss = field(
-        default="sigmoid",
-        metadata={"help": "Loss of a pair: sigmoid (DPO), ipo (on log-probabilities a token) or hinge."},
+    precompute_ref_log_probs: bool = option(
+        False, "Ask the reference once for all pairs, before training, and keep no copy of it."
     )
-    precompute_ref_log_probs: bool = field(
-        default=False,
-        metadata={"help": "Ask the reference once for all pairs, before training, and keep no copy of it."},
-    )
-    chat_template_kwargs: dict[str, Any] | str | None = field(
-        default=None, metadata={"help": "Arguments of the chat template, for prompts that are messages."}
+    chat_template_kwargs: dict[str, Any] | str | None = option(
+        None, "Arguments of the chat template, for prompts that are messages."
     )
 
     def __post_init__(self) -> None:

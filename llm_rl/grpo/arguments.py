@@ -1,9 +1,10 @@
 """Arguments of GRPO, over those of roll-outs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from llm_rl.core import Baseline, ClipConfig, LossType, RatioLevel
+from llm_rl.core._options import option
 from llm_rl.rollout.arguments import RolloutArguments
 from llm_rl.tools.arguments import EpisodeArguments
 
@@ -15,18 +16,12 @@ KLIn = Literal["loss", "reward"]
 class GroupRelativeArguments(RolloutArguments, ClipConfig):
     """Arguments of advantages within groups and of the clipped loss on them; names and defaults as in docs/grpo.md."""
 
-    loss_type: LossType = field(
-        default="grpo", metadata={"help": "Normalizer of the loss: grpo, bnpo, dr_grpo or dapo."}
+    loss_type: LossType = option("grpo", "Normalizer of the loss: grpo, bnpo, dr_grpo or dapo.")
+    importance_sampling_level: RatioLevel = option(
+        "token", "Ratio of a token, or GSPO's of its sequence: sequence or sequence_token."
     )
-    importance_sampling_level: RatioLevel = field(
-        default="token", metadata={"help": "Ratio of a token, or GSPO's of its sequence: sequence or sequence_token."}
-    )
-    scale_rewards: ScaleRewards = field(
-        default="group", metadata={"help": "Advantages over the standard deviation of: group, batch or none."}
-    )
-    advantage_baseline: Baseline = field(
-        default="mean", metadata={"help": "Rewards are compared with the group's mean, or leave_one_out."}
-    )
+    scale_rewards: ScaleRewards = option("group", "Advantages over the standard deviation of: group, batch or none.")
+    advantage_baseline: Baseline = option("mean", "Rewards are compared with the group's mean, or leave_one_out.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,7 +36,7 @@ class GRPOArguments(GroupRelativeArguments, EpisodeArguments):
         ValueError: A value is out of range, a name unknown, or two do not fit together.
     """
 
-    kl_in: KLIn = field(default="loss", metadata={"help": "Divergence in the loss (GRPO) or in the reward."})
+    kl_in: KLIn = option("loss", "Divergence in the loss (GRPO) or in the reward.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

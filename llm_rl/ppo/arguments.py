@@ -1,10 +1,11 @@
 """Arguments of PPO, over those of roll-outs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from llm_rl.core import ClipConfig
 from llm_rl.core._checks import check_count, check_positive, check_rate
+from llm_rl.core._options import option
 from llm_rl.grpo.arguments import KLIn
 from llm_rl.tools.arguments import EpisodeArguments
 
@@ -23,25 +24,19 @@ class PPOArguments(EpisodeArguments, ClipConfig):
 
     _smallest_group: ClassVar = 1
 
-    num_generations: int = field(default=1, metadata={"help": "Completions of each prompt."})
-    num_ppo_epochs: int = field(default=4, metadata={"help": "Optimizer steps on one roll-out."})
-    gamma: float = field(default=1.0, metadata={"help": "Discount factor from token to token."})
-    lam: float = field(
-        default=0.95, metadata={"help": "Lambda of the advantage: 0, one-step errors; 1, the return minus the value."}
+    num_generations: int = option(1, "Completions of each prompt.")
+    num_ppo_epochs: int = option(4, "Optimizer steps on one roll-out.")
+    gamma: float = option(1.0, "Discount factor from token to token.")
+    lam: float = option(0.95, "Lambda of the advantage: 0, one-step errors; 1, the return minus the value.")
+    vf_coef: float = option(0.1, "Weight of the value loss.")
+    cliprange_value: float | None = option(0.2, "How far a value may move from that at sampling; None: no clip.")
+    value_function: ValueKind = option(
+        "head", "A head on the policy's last hidden state, or a model of its own with a head."
     )
-    vf_coef: float = field(default=0.1, metadata={"help": "Weight of the value loss."})
-    cliprange_value: float | None = field(
-        default=0.2, metadata={"help": "How far a value may move from that at sampling; None: no clip."}
+    bootstrap_cut_off: bool = option(
+        False, "What was cut off (length, turns, room) goes on with the value there; off: it ended."
     )
-    value_function: ValueKind = field(
-        default="head",
-        metadata={"help": "A head on the policy's last hidden state, or a model of its own with a head."},
-    )
-    bootstrap_cut_off: bool = field(
-        default=False,
-        metadata={"help": "What was cut off (length, turns, room) goes on with the value there; off: it ended."},
-    )
-    kl_in: KLIn = field(default="reward", metadata={"help": "Divergence in the reward of each token, or in the loss."})
+    kl_in: KLIn = option("reward", "Divergence in the reward of each token, or in the loss.")
 
     def __post_init__(self) -> None:
         check_count("num_ppo_epochs", self.num_ppo_epochs)

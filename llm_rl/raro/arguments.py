@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from llm_rl.core._checks import check_count, check_rate
+from llm_rl.core._options import option
 from llm_rl.grpo.arguments import GroupRelativeArguments
 from llm_rl.raro.objective import RaroConfig, RewardMatrix
 from llm_rl.raro.prompts import (
@@ -36,87 +37,64 @@ class RAROArguments(GroupRelativeArguments):
         ValueError: A value is out of range, a name unknown, or an argument of roll-outs is not supported here.
     """
 
-    num_generations: int = field(default=16, metadata={"help": "The policy's completions of each question."})
-    per_device_train_batch_size: int = field(
-        default=64, metadata={"help": "The policy's completions of one process and step, whole groups."}
+    num_generations: int = option(16, "The policy's completions of each question.")
+    per_device_train_batch_size: int = option(64, "The policy's completions of one process and step, whole groups.")
+    kl_weight: float = option(RaroConfig.kl_weight, "Weight of the divergence from the reference, of both roles.")
+    tau_pol: float = option(RewardMatrix.tau_pol, "The policy's reward for a tie.")
+    tau_crit: float = option(RewardMatrix.tau_crit, "The critic's reward for a tie.")
+    lambda_pol: float = option(RaroConfig.lambda_pol, "Weight of the policy's objective.")
+    lambda_crit: float = option(RaroConfig.lambda_crit, "Weight of the critic's objective.")
+    critic_batch: CriticBatch = option(
+        "separate", "The critic trains on pairs of its own (separate), or on those that it judged (mixed)."
     )
-    kl_weight: float = field(
-        default=RaroConfig.kl_weight, metadata={"help": "Weight of the divergence from the reference, of both roles."}
+    critic_pairs: int | None = option(
+        None,
+        "Pairs of a process and step that a separate critic batch trains on, half replayed (of an odd "
+        "number over two steps); None: as many as the policy has questions.",
     )
-    tau_pol: float = field(default=RewardMatrix.tau_pol, metadata={"help": "The policy's reward for a tie."})
-    tau_crit: float = field(default=RewardMatrix.tau_crit, metadata={"help": "The critic's reward for a tie."})
-    lambda_pol: float = field(default=RaroConfig.lambda_pol, metadata={"help": "Weight of the policy's objective."})
-    lambda_crit: float = field(default=RaroConfig.lambda_crit, metadata={"help": "Weight of the critic's objective."})
-    critic_batch: CriticBatch = field(
-        default="separate",
-        metadata={"help": "The critic trains on pairs of its own (separate), or on those that it judged (mixed)."},
+    critic_generations: int = option(16, "The critic's completions of each prompt it trains on.")
+    critic_equal_pairs: bool = option(
+        True,
+        "A separate critic batch takes pairs of equal answers as well, fresh or replayed, which teach "
+        "it to tie and nothing else. They are judged in any case.",
     )
-    critic_pairs: int | None = field(
-        default=None,
-        metadata={
-            "help": "Pairs of a process and step that a separate critic batch trains on, half replayed (of an odd "
-            "number over two steps); None: as many as the policy has questions."
-        },
+    critic_warmup: float = option(
+        0.0,
+        "The critic alone learns until this share of its labels of different answers, ties left out, is "
+        "right; 0: both roles learn from the first step on.",
     )
-    critic_generations: int = field(
-        default=16, metadata={"help": "The critic's completions of each prompt it trains on."}
+    policy_judgements: int = option(1, "Critiques that a policy answer's reward is the mean over, if separate.")
+    judge_both_orders: bool = option(
+        False, "Every pair is judged in both orders of its answers, not in one drawn order."
     )
-    critic_equal_pairs: bool = field(
-        default=True,
-        metadata={
-            "help": "A separate critic batch takes pairs of equal answers as well, fresh or replayed, which teach "
-            "it to tie and nothing else. They are judged in any case."
-        },
+    on_unparsable: OnUnparsable = option(
+        "rejudge", "A policy answer without any label is judged again (rejudge), or dropped."
     )
-    critic_warmup: float = field(
-        default=0.0,
-        metadata={
-            "help": "The critic alone learns until this share of its labels of different answers, ties left out, is "
-            "right; 0: both roles learn from the first step on."
-        },
+    rejudge_attempts: int = option(2, "How often at most it is judged again; then it is dropped.")
+    unparsable_reward: float | None = option(
+        None, "The critic's reward for a completion that ended without a label; None: it is left out."
     )
-    policy_judgements: int = field(
-        default=1, metadata={"help": "Critiques that a policy answer's reward is the mean over, if separate."}
+    overlength_reward: float | None = option(
+        None, "Either role's reward for an over-length completion; None: it is left out."
     )
-    judge_both_orders: bool = field(
-        default=False, metadata={"help": "Every pair is judged in both orders of its answers, not in one drawn order."}
+    max_critic_completion_length: int | None = option(
+        None, "Longest completion of the critic in tokens; None: max_completion_length."
     )
-    on_unparsable: OnUnparsable = field(
-        default="rejudge", metadata={"help": "A policy answer without any label is judged again (rejudge), or dropped."}
-    )
-    rejudge_attempts: int = field(
-        default=2, metadata={"help": "How often at most it is judged again; then it is dropped."}
-    )
-    unparsable_reward: float | None = field(
-        default=None,
-        metadata={"help": "The critic's reward for a completion that ended without a label; None: it is left out."},
-    )
-    overlength_reward: float | None = field(
-        default=None, metadata={"help": "Either role's reward for an over-length completion; None: it is left out."}
-    )
-    max_critic_completion_length: int | None = field(
-        default=None, metadata={"help": "Longest completion of the critic in tokens; None: max_completion_length."}
-    )
-    replay_capacity: int = field(default=10_000, metadata={"help": "Pairs that the replay buffer holds."})
-    replay_mode: ReplayMode = field(
-        default="fifo", metadata={"help": "The buffer keeps the latest (fifo), or a uniform sample (reservoir)."}
-    )
-    max_tokens_per_batch: int = field(
-        default=16_384,
-        metadata={"help": "Largest sequences × padded length of a forward pass, and of a batch that is sampled."},
+    replay_capacity: int = option(10_000, "Pairs that the replay buffer holds.")
+    replay_mode: ReplayMode = option("fifo", "The buffer keeps the latest (fifo), or a uniform sample (reservoir).")
+    max_tokens_per_batch: int = option(
+        16_384, "Largest sequences × padded length of a forward pass, and of a batch that is sampled."
     )
     reasoning_tags: list[str] = field(
         default_factory=lambda: list(REASONING_TAGS), metadata={"help": "Start and end tag of the hidden reasoning."}
     )
-    prompt_format: PromptFormat = field(
-        default="chat", metadata={"help": "Prompts are messages (chat) or, for models without a chat template, text."}
+    prompt_format: PromptFormat = option(
+        "chat", "Prompts are messages (chat) or, for models without a chat template, text."
     )
-    policy_system: str = field(default=POLICY_SYSTEM, metadata={"help": "The policy's system prompt; empty: none."})
-    policy_template: str = field(default=POLICY_USER, metadata={"help": "The policy's user turn, with {question}."})
-    critic_system: str = field(default=CRITIC_SYSTEM, metadata={"help": "The critic's system prompt; empty: none."})
-    critic_template: str = field(
-        default=CRITIC_USER, metadata={"help": "The critic's user turn, with {question}, {answer_1} and {answer_2}."}
-    )
+    policy_system: str = option(POLICY_SYSTEM, "The policy's system prompt; empty: none.")
+    policy_template: str = option(POLICY_USER, "The policy's user turn, with {question}.")
+    critic_system: str = option(CRITIC_SYSTEM, "The critic's system prompt; empty: none.")
+    critic_template: str = option(CRITIC_USER, "The critic's user turn, with {question}, {answer_1} and {answer_2}.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,12 +1,13 @@
 """Arguments of roll-outs, over those of `transformers.TrainingArguments`."""
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Self
 
 from transformers import TrainingArguments
 
 from llm_rl.core._checks import check_count, check_positive, check_rate
+from llm_rl.core._options import option
 from llm_rl.training.arguments import RunArguments, refuse_idle
 from llm_rl.training.unsupported import refuse_unsupported
 
@@ -36,48 +37,31 @@ class RolloutArguments(RunArguments):
     _VALID_DICT_FIELDS: ClassVar = [*TrainingArguments._VALID_DICT_FIELDS, "chat_template_kwargs"]
     _smallest_group: ClassVar = 2  # completions of a prompt that an advantage is made from
 
-    learning_rate: float = field(default=1e-6, metadata={"help": "Initial learning rate."})
-    num_generations: int = field(default=8, metadata={"help": "G: completions of each prompt."})
-    num_iterations: int = field(default=1, metadata={"help": "mu: optimizer steps on one roll-out."})
-    max_completion_length: int = field(default=256, metadata={"help": "Longest completion in tokens."})
-    temperature: float = field(default=1.0, metadata={"help": "Temperature of sampling and of all log-probabilities."})
-    share_prompts: bool | None = field(
-        default=None,
-        metadata={
-            "help": "Read a prompt once for all its completions in a batch, when sampling and when training. None: "
-            "where the model supports it."
-        },
+    learning_rate: float = option(1e-6, "Initial learning rate.")
+    num_generations: int = option(8, "G: completions of each prompt.")
+    num_iterations: int = option(1, "mu: optimizer steps on one roll-out.")
+    max_completion_length: int = option(256, "Longest completion in tokens.")
+    temperature: float = option(1.0, "Temperature of sampling and of all log-probabilities.")
+    share_prompts: bool | None = option(
+        None,
+        "Read a prompt once for all its completions in a batch, when sampling and when training. None: "
+        "where the model supports it.",
     )
-    padding_free: bool = field(
-        default=False, metadata={"help": "Train and score on the tokens of a batch as one sequence, without padding."}
+    padding_free: bool = option(False, "Train and score on the tokens of a batch as one sequence, without padding.")
+    chat_template_kwargs: dict[str, Any] | str | None = option(
+        None, "Arguments of the chat template, for prompts that are messages."
     )
-    chat_template_kwargs: dict[str, Any] | str | None = field(
-        default=None, metadata={"help": "Arguments of the chat template, for prompts that are messages."}
+    reward_weights: list[float] | None = option(None, "Weights of the reward functions, one each; None: all 1.")
+    kl_weight: float = option(0.0, "Weight of the divergence from the reference; 0: no reference.")
+    kl_estimator: Divergence = option("k3", "A token's divergence: k1, k2 or k3 (GRPO's) of the sample, or full.")
+    adapter_reference: AdapterReference = option(
+        "start", "With adapters the reference is the policy at the start, or the base: the model without."
     )
-    reward_weights: list[float] | None = field(
-        default=None, metadata={"help": "Weights of the reward functions, one each; None: all 1."}
-    )
-    kl_weight: float = field(
-        default=0.0, metadata={"help": "Weight of the divergence from the reference; 0: no reference."}
-    )
-    kl_estimator: Divergence = field(
-        default="k3", metadata={"help": "A token's divergence: k1, k2 or k3 (GRPO's) of the sample, or full."}
-    )
-    adapter_reference: AdapterReference = field(
-        default="start",
-        metadata={"help": "With adapters the reference is the policy at the start, or the base: the model without."},
-    )
-    log_completions: bool = field(
-        default=False, metadata={"help": "Show four completions with each log line; all go to completions.jsonl."}
-    )
-    offload_optimizer: bool = field(
-        default=False, metadata={"help": "Moments and gradients lie in host memory while the engine samples."}
-    )
-    offload_model: bool = field(
-        default=False, metadata={"help": "Policy and reference do, while an engine with its own weights samples."}
-    )
-    dynamic_sampling_attempts: int = field(
-        default=0, metadata={"help": "How often groups without spread are replaced by other prompts' groups; 0: never."}
+    log_completions: bool = option(False, "Show four completions with each log line; all go to completions.jsonl.")
+    offload_optimizer: bool = option(False, "Moments and gradients lie in host memory while the engine samples.")
+    offload_model: bool = option(False, "Policy and reference do, while an engine with its own weights samples.")
+    dynamic_sampling_attempts: int = option(
+        0, "How often groups without spread are replaced by other prompts' groups; 0: never."
     )
 
     def __new__(cls, *args: Any, **given: Any) -> Self:

@@ -1,9 +1,10 @@
 """Arguments of conversations of several turns, with tools or without."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from llm_rl.core._checks import check_choice, check_count, check_positive
+from llm_rl.core._options import option
 from llm_rl.rollout.arguments import RolloutArguments
 
 EpisodeAs = Literal["sample", "turns"]
@@ -13,20 +14,13 @@ EpisodeAs = Literal["sample", "turns"]
 class EpisodeArguments(RolloutArguments):
     """Arguments of `EpisodeTrainer`; see docs/tools.md."""
 
-    max_turns: int = field(
-        default=1, metadata={"help": "Turns of the model in a conversation, at most; for tools and next_turn."}
+    max_turns: int = option(1, "Turns of the model in a conversation, at most; for tools and next_turn.")
+    episode_as: EpisodeAs | None = option(
+        None, "A conversation is one training sample, or one a turn (turns, the default of next_turn)."
     )
-    episode_as: EpisodeAs | None = field(
-        default=None,
-        metadata={"help": "A conversation is one training sample, or one a turn (turns, the default of next_turn)."},
-    )
-    max_result_tokens: int = field(default=256, metadata={"help": "Longest result of a tool in tokens; cut behind."})
-    tool_timeout: float | None = field(
-        default=None, metadata={"help": "Seconds until a tool counts as not answering; None: no limit."}
-    )
-    show_supervised: bool = field(
-        default=True, metadata={"help": "Print the first conversation of a run, with marks around what is trained on."}
-    )
+    max_result_tokens: int = option(256, "Longest result of a tool in tokens; cut behind.")
+    tool_timeout: float | None = option(None, "Seconds until a tool counts as not answering; None: no limit.")
+    show_supervised: bool = option(True, "Print the first conversation of a run, with marks around what is trained on.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from tqdm import tqdm
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from llm_rl.core._checks import check_positive
+from llm_rl.core._options import option
 from llm_rl.rollout.completions import check_all_rows, prompt_ids, sampling_params
 from llm_rl.rollout.data import Sample, is_conversation, text_messages
 from llm_rl.rollout.generation import GenerationEngine, TransformersEngine
@@ -58,17 +59,17 @@ class CollectOptions:
         ValueError: A value is out of range, or a filter does nothing.
     """
 
-    output_dir: str = field(default="runs/collected", metadata={"help": f"Folder of {WRITTEN} and {KEPT}."})
-    per_task: int = field(default=1, metadata={"help": "Conversations about each task."})
-    at_once: int = field(default=64, metadata={"help": "Conversations side by side; one that ends makes room."})
-    max_turns: int = field(default=8, metadata={"help": "Turns of the model in a conversation, at most."})
-    max_completion_length: int = field(default=256, metadata={"help": "Longest turn of the model in tokens."})
-    max_result_tokens: int = field(default=256, metadata={"help": "Longest result of a tool in tokens; cut behind."})
-    tool_timeout: float = field(default=60.0, metadata={"help": "Seconds until a tool counts as not answering."})
-    temperature: float = field(default=1.0, metadata={"help": "Temperature of sampling."})
-    seed: int = field(default=0, metadata={"help": "Seed of sampling."})
-    min_reward: float | None = field(default=None, metadata={"help": "Keep conversations with this reward at least."})
-    shortest_per_task: bool = field(default=False, metadata={"help": "Keep of each task the one with fewest tokens."})
+    output_dir: str = option("runs/collected", f"Folder of {WRITTEN} and {KEPT}.")
+    per_task: int = option(1, "Conversations about each task.")
+    at_once: int = option(64, "Conversations side by side; one that ends makes room.")
+    max_turns: int = option(8, "Turns of the model in a conversation, at most.")
+    max_completion_length: int = option(256, "Longest turn of the model in tokens.")
+    max_result_tokens: int = option(256, "Longest result of a tool in tokens; cut behind.")
+    tool_timeout: float = option(60.0, "Seconds until a tool counts as not answering.")
+    temperature: float = option(1.0, "Temperature of sampling.")
+    seed: int = option(0, "Seed of sampling.")
+    min_reward: float | None = option(None, "Keep conversations with this reward at least.")
+    shortest_per_task: bool = option(False, "Keep of each task the one with fewest tokens.")
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -238,13 +239,13 @@ def _place(record: Mapping[str, Any]) -> tuple[int, int]:
 class Command:
     """The model, the tasks and what answers; module:name is what has this name in a module."""
 
-    model: str = field(default="", metadata={"help": "Folder or name of the model; with a server, of its tokenizer."})
-    tasks: Path = field(default=Path("tasks.jsonl"), metadata={"help": "JSON lines, each a task with a prompt."})
-    server: str | None = field(default=None, metadata={"help": "Address of a server that has the model."})
-    environment: str | None = field(default=None, metadata={"help": "module:name of what makes an environment."})
-    tools: str | None = field(default=None, metadata={"help": "module:name of a list of functions."})
-    rewards: list[str] = field(default_factory=list, metadata={"help": "module:name of each reward function."})
-    call_format: str | None = field(default=None, metadata={"help": "module:name of a CallFormat, if not JSON's."})
+    model: str = option("", "Folder or name of the model; with a server, of its tokenizer.")
+    tasks: Path = option(Path("tasks.jsonl"), "JSON lines, each a task with a prompt.")
+    server: str | None = option(None, "Address of a server that has the model.")
+    environment: str | None = option(None, "module:name of what makes an environment.")
+    tools: str | None = option(None, "module:name of a list of functions.")
+    rewards: list[str] = option([], "module:name of each reward function.")
+    call_format: str | None = option(None, "module:name of a CallFormat, if not JSON's.")
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ import torch.distributed as dist
 from transformers import TrainingArguments
 
 from llm_rl.core._checks import check_choices, check_count, check_rate
+from llm_rl.core._options import option
 from llm_rl.training.reports import check_tensorboard
 
 Config = TypeVar("Config")
@@ -46,24 +47,18 @@ def refuse_idle(arguments: Any, idle: Iterable[tuple[str, object, str]]) -> None
 class RunArguments(TrainingArguments):
     """What a run's folder, its checkpoints and its processes need; `transformers.TrainingArguments` is its parent."""
 
-    logging_steps: float = field(default=10, metadata={"help": "Log every so many steps; below 1: share of a run."})
-    overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Start anew in a folder that holds a run; its checkpoints are deleted."}
+    logging_steps: float = option(10, "Log every so many steps; below 1: share of a run.")
+    overwrite_output_dir: bool = option(False, "Start anew in a folder that holds a run; its checkpoints are deleted.")
+    resume_from_checkpoint: str | None = option(
+        None, "A checkpoint to go on from, or last: the newest whole one in output_dir."
     )
-    resume_from_checkpoint: str | None = field(
-        default=None, metadata={"help": "A checkpoint to go on from, or last: the newest whole one in output_dir."}
+    resume_with_changes: bool = option(
+        False, "Resume with arguments or data that change the mathematics; else they are an error."
     )
-    resume_with_changes: bool = field(
-        default=False,
-        metadata={"help": "Resume with arguments or data that change the mathematics; else they are an error."},
+    expected_processes: int | None = option(
+        None, "Stop unless training runs in so many processes; None takes any number."
     )
-    expected_processes: int | None = field(
-        default=None, metadata={"help": "Stop unless training runs in so many processes; None takes any number."}
-    )
-    shard: bool = field(
-        default=False,
-        metadata={"help": "Deal weights, gradients and optimizer state out to the processes (FSDP2, torchrun)."},
-    )
+    shard: bool = option(False, "Deal weights, gradients and optimizer state out to the processes (FSDP2, torchrun).")
 
     def __post_init__(self) -> None:
         # transformers passes ddp_timeout on for accelerators alone: processes on CPU would wait for half an hour.

@@ -1,8 +1,9 @@
 """Arguments of `VAPORTrainer`: those of roll-outs, of the objective, and of the search for tagged parts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
+from llm_rl.core._options import option
 from llm_rl.rollout.arguments import RolloutArguments
 from llm_rl.rollout.spans import Rule, check_tags
 from llm_rl.training.arguments import part_of
@@ -22,21 +23,16 @@ class VAPORArguments(VaporConfig, RolloutArguments):  # type: ignore[misc]  # no
         ValueError: A value is out of range or a name unknown.
     """
 
-    verifiable_term_split: list[str] = field(
-        default_factory=lambda: ["<REASONING>", "</REASONING>"],
-        metadata={"help": "Start and end tag of the verifiable part s_i of a completion."},
+    verifiable_term_split: list[str] = option(
+        ["<REASONING>", "</REASONING>"], "Start and end tag of the verifiable part s_i of a completion."
     )
-    preference_term_split: list[str] = field(
-        default_factory=lambda: ["<RESPONSE>", "</RESPONSE>"],
-        metadata={"help": "Start and end tag of the response in chosen and rejected."},
+    preference_term_split: list[str] = option(
+        ["<RESPONSE>", "</RESPONSE>"], "Start and end tag of the response in chosen and rejected."
     )
-    preference_context: PreferenceContext = field(
-        default="static",
-        metadata={"help": "Responses follow their own text (static) or each generated s_i (generated)."},
+    preference_context: PreferenceContext = option(
+        "static", "Responses follow their own text (static) or each generated s_i (generated)."
     )
-    span_rule: Rule = field(
-        default="overlap", metadata={"help": "Tokens of a tagged part: those that overlap it, or containment."}
-    )
+    span_rule: Rule = option("overlap", "Tokens of a tagged part: those that overlap it, or containment.")
 
     def __post_init__(self) -> None:
         RolloutArguments.__post_init__(self)

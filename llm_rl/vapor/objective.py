@@ -7,7 +7,7 @@ The preference term multiplies all completions of a prompt alike. At the first u
 advantages of a group sum to 0, so then its gradient is 0; `pref_loss_weight` adds a direct one.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
@@ -25,6 +25,7 @@ from llm_rl.core import (
     pairwise_loss,
 )
 from llm_rl.core._checks import check_choices, check_rate
+from llm_rl.core._options import option
 from llm_rl.vapor.ratios import (
     ClipOn,
     PreferencePair,
@@ -46,27 +47,16 @@ class VaporConfig(ClipConfig):
         ValueError: A weight is negative, a clip range out of its own, or a name unknown.
     """
 
-    beta: float = field(default=0.1, metadata={"help": "Strength of the preference, as in DPO; 0: its term is 1."})
-    kl_weight: float = field(default=0.04, metadata={"help": "w1: weight of the divergence from the reference."})
-    kl_estimator: KLEstimator = field(
-        default="k3", metadata={"help": "A token's divergence: k1, k2 or k3 of the sample."}
+    beta: float = option(0.1, "Strength of the preference, as in DPO; 0: its term is 1.")
+    kl_weight: float = option(0.04, "w1: weight of the divergence from the reference.")
+    kl_estimator: KLEstimator = option("k3", "A token's divergence: k1, k2 or k3 of the sample.")
+    ratio_base: RatioBase = option("ref", "The verifiable ratio is against ref, or old, at sampling.")
+    ratio_level: RatioLevel = option("sum", "Log-ratio over s_i: sum or mean, or one a token (token).")
+    clip_on: ClipOn = option(
+        "product", "The clip acts on the product, or on the verifiable ratio with the preference as a factor."
     )
-    ratio_base: RatioBase = field(
-        default="ref", metadata={"help": "The verifiable ratio is against ref, or old, at sampling."}
-    )
-    ratio_level: RatioLevel = field(
-        default="sum", metadata={"help": "Log-ratio over s_i: sum or mean, or one a token (token)."}
-    )
-    clip_on: ClipOn = field(
-        default="product",
-        metadata={"help": "The clip acts on the product, or on the verifiable ratio with the preference as a factor."},
-    )
-    pref_loss_weight: float = field(
-        default=0.0, metadata={"help": "Weight of a direct -log sigmoid(beta * margin), the loss of DPO."}
-    )
-    advantage_scale: Scale = field(
-        default="none", metadata={"help": "Advantages as they are (none) or over the group's std."}
-    )
+    pref_loss_weight: float = option(0.0, "Weight of a direct -log sigmoid(beta * margin), the loss of DPO.")
+    advantage_scale: Scale = option("none", "Advantages as they are (none) or over the group's std.")
 
     def __post_init__(self) -> None:
         for name in ("beta", "kl_weight", "pref_loss_weight"):

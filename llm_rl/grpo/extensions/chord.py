@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from llm_rl.core import PolicyTensors, masked_sum
 from llm_rl.core._checks import check_count, check_mask
+from llm_rl.core._options import option
 from llm_rl.grpo.extensions.base import Extension
 from llm_rl.rollout.completions import prompt_ids
 from llm_rl.rollout.data import RolloutBatch, Sample, encode_answer
@@ -36,14 +37,12 @@ class Chord(Extension):
     """
 
     rows: Any = field(metadata={"help": 'Expert answers: rows with "prompt" and "completion".'})
-    mu_peak: float = field(
-        default=0.5, metadata={"help": "Highest weight of the expert answers; the surrogate has the rest."}
-    )
-    mu_valley: float = field(default=0.05, metadata={"help": "Their last weight."})
-    mu_warmup_steps: int = field(default=0, metadata={"help": "Optimizer steps up to the highest weight."})
-    mu_decay_steps: int = field(default=100, metadata={"help": "Steps from there to the last."})
-    batch_size: int = field(default=1, metadata={"help": "Expert answers beside each micro-batch."})
-    phi: bool = field(default=True, metadata={"help": "Tokens weigh p(1 - p) of their probability p."})
+    mu_peak: float = option(0.5, "Highest weight of the expert answers; the surrogate has the rest.")
+    mu_valley: float = option(0.05, "Their last weight.")
+    mu_warmup_steps: int = option(0, "Optimizer steps up to the highest weight.")
+    mu_decay_steps: int = option(100, "Steps from there to the last.")
+    batch_size: int = option(1, "Expert answers beside each micro-batch.")
+    phi: bool = option(True, "Tokens weigh p(1 - p) of their probability p.")
 
     def __post_init__(self) -> None:
         if not 0 <= self.mu_valley <= self.mu_peak <= 1:

@@ -1,7 +1,7 @@
 """A bonus for the policy's entropy, whose weight holds the entropy at a target (Skywork-OR1, arXiv:2505.22312)."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from llm_rl.core import PolicyTensors, masked_sum
 from llm_rl.core._checks import check_rate
+from llm_rl.core._options import option
 from llm_rl.grpo.extensions.base import Extension
 from llm_rl.rollout.data import RolloutBatch
 
@@ -28,14 +29,10 @@ class EntropyBonus(Extension):
         ValueError: A number is out of range, or does nothing.
     """
 
-    coef: float = field(default=0.0, metadata={"help": "α, the weight of the entropy, at the start."})
-    target: float | None = field(
-        default=None, metadata={"help": "Entropy in nats that the weight is moved to hold; None: it stays."}
-    )
-    coef_delta: float = field(
-        default=0.005, metadata={"help": "What the weight moves by after each step, with a target."}
-    )
-    coef_max: float = field(default=1.0, metadata={"help": "Largest weight, with a target."})
+    coef: float = option(0.0, "α, the weight of the entropy, at the start.")
+    target: float | None = option(None, "Entropy in nats that the weight is moved to hold; None: it stays.")
+    coef_delta: float = option(0.005, "What the weight moves by after each step, with a target.")
+    coef_max: float = option(1.0, "Largest weight, with a target.")
 
     def __post_init__(self) -> None:
         for name in ("coef", "coef_delta", "coef_max"):

@@ -1,12 +1,13 @@
 """Importance weights of an engine whose log-probabilities are not the trainer's; see `llm_rl.core.mismatch`."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from llm_rl.core import PolicyTensors, masked_sum
 from llm_rl.core._checks import check_choices, check_positive
+from llm_rl.core._options import option
 from llm_rl.core.mismatch import CorrectionLevel, CorrectionMode, importance_weight
 from llm_rl.grpo.extensions.base import Extension
 from llm_rl.rollout.data import RolloutBatch
@@ -23,14 +24,10 @@ class ImportanceCorrection(Extension):
             log-probabilities.
     """
 
-    cap: float | None = field(default=2.0, metadata={"help": "Largest weight; None: no bound."})
-    floor: float | None = field(default=None, metadata={"help": "Smallest weight; None: no bound."})
-    level: CorrectionLevel = field(
-        default="token", metadata={"help": "One weight a token, or one a sequence, the product over its tokens."}
-    )
-    mode: CorrectionMode = field(
-        default="truncate", metadata={"help": "Weights beyond a bound are moved to it (truncate) or 0 (mask)."}
-    )
+    cap: float | None = option(2.0, "Largest weight; None: no bound.")
+    floor: float | None = option(None, "Smallest weight; None: no bound.")
+    level: CorrectionLevel = option("token", "One weight a token, or one a sequence, the product over its tokens.")
+    mode: CorrectionMode = option("truncate", "Weights beyond a bound are moved to it (truncate) or 0 (mask).")
 
     def __post_init__(self) -> None:
         check_choices(self)
