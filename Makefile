@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 STAMP_DOCS := $(VENV)/.installed-docs
 
-.PHONY: setup setup-all train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-dialects test-card test-integrations test-verl test-vllm test-all test-ci test-page demo demo-build lint bench dist lock clean
+.PHONY: setup setup-all kernels train study base9x9 base9x9-cpu rl9x9 measure9x9 docs docs-serve test test-slow test-dialects test-card test-integrations test-verl test-vllm test-all test-ci test-page demo demo-build lint bench dist lock clean
 
 # By uv; by pip with UV=pip, or where uv cannot be had.
 INSTALL := sh scripts/install.sh $(BIN)/python
@@ -64,12 +64,19 @@ measure9x9: $(STAMP)
 # A container may ask Python to keep no bytecode: every process of the tests would then compile torch and transformers anew,
 # in 8 of the 14 CPU seconds that importing them takes.
 test test-slow test-dialects test-all test-ci: export PYTHONDONTWRITEBYTECODE :=
+# As two tests run at a time; a thread that waits for another one spins.
+test test-slow test-dialects test-all test-ci: export OMP_NUM_THREADS ?= 1
 
-test: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+# Once, before two processes at a time would compile the same.
+kernels: $(STAMP)
+	$(BIN)/python -m sudoku_dllm compile
 
-test-slow: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow or long"
+# By files: what a module sets up is then set up once, and not by both processes.
+test: kernels
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+test-slow: kernels
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "slow or long"
 
 # The fast numerical tests as other processors would run them, and with other seeds; before a release. DIALECTS names some of
 # them; continuous integration runs a part of one in turn, with DIALECTS=--turn.
@@ -134,9 +141,9 @@ test-all: MARKS := slow or not slow
 test-ci: MARKS := not long
 test-all test-ci: export LLM_RL_CACHE := $(CURDIR)/$(VENV)/models
 test-all test-ci: export SUDOKU_PROMPTS := $(CURDIR)/data/sudoku6x6_test.jsonl
-test-all test-ci: $(STAMP_ALL)
-	$(BIN)/python -m tests.helpers.dialects avx2 -- -q -n 2 --dist worksteal -m "$(MARKS)" --durations 10
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "$(MARKS)" --durations 20 --ignore tests/dllm_rl --ignore tests/llm_rl
+test-all test-ci: $(STAMP_ALL) kernels
+	$(BIN)/python -m tests.helpers.dialects avx2 -- -q -n 2 --dist loadfile -m "$(MARKS)" --durations 10
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "$(MARKS)" --durations 20 --ignore tests/dllm_rl --ignore tests/llm_rl
 
 # A page where models solve Sudoku in the browser: the shipped ones, or those of MODELS, each as FOLDER or NAME=FOLDER.
 MODELS ?=

@@ -90,16 +90,15 @@ def test_an_unknown_name_raises(package: ModuleType) -> None:
     [
         ("sudoku_env", ["numba", "scipy", "PIL", "torch", "transformers", "matplotlib", "pandas"]),
         ("llm_rl", ["torch", "transformers", "numpy"]),
-        ("dllm_rl", ["dllm_rl.training.trainer"]),
     ],
 )
 def test_importing_a_package_loads_nothing_heavy(package: str, heavy: list[str]) -> None:
     assert not printed_by(f"import sys, {package}; print(*[name for name in {heavy} if name in sys.modules])")
 
 
-def test_importing_dllm_rl_registers_llada() -> None:
-    code = "import dllm_rl; from transformers import AutoConfig; print(type(AutoConfig.for_model('llada')).__name__)"
-    assert printed_by(code) == ["LladaConfig"]
+def test_importing_dllm_rl_registers_llada_and_loads_no_trainer() -> None:
+    code = "import dllm_rl, sys; from transformers import AutoConfig; print('dllm_rl.training.trainer' in sys.modules, "
+    assert printed_by(f"{code}type(AutoConfig.for_model('llada')).__name__)") == ["False", "LladaConfig"]
 
 
 def test_importing_sudoku_env_registers_the_environments() -> None:

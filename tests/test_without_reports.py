@@ -15,7 +15,7 @@ import json, os, sys, traceback
 # Importing them raises, as where they are not installed; datasets, which TRL and verl bring, needs pandas itself.
 for name in ("pandas", "matplotlib", "tensorboard", "tensorboardX", "datasets"):
     sys.modules[name] = None
-import torch, transformers
+import torch, transformers.trainer
 # Each piece of code that is asked for runs in a fork of its own.
 for line in sys.stdin:
     code, sys.argv[1:], output, errors = json.loads(line)

@@ -26,7 +26,7 @@ from typing import Any, NoReturn, cast
 import yaml
 from transformers import HfArgumentParser
 
-from llm_rl.training.checkpoint import CheckpointError
+from llm_rl.training.errors import CheckpointError
 from llm_rl.training.reports import missing_library
 
 USER_ERROR, INTERRUPTED = 2, 130

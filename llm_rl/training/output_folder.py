@@ -13,8 +13,8 @@ from glob import escape
 from pathlib import Path
 from typing import Any, Protocol
 
-from llm_rl.training.checkpoint import CheckpointError
 from llm_rl.training.command_line import fail, need_writable, on_command_line, user_errors
+from llm_rl.training.errors import CheckpointError
 from llm_rl.training.run_folder import run_lock
 from llm_rl.training.storage import PARTIAL, write_text_whole
 

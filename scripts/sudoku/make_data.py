@@ -23,7 +23,6 @@ from typing import Literal
 
 from llm_rl.core._options import option
 from llm_rl.training import need_writable, parse, user_errors
-from scripts.shared.word_problems import word_problem_sets
 from sudoku_env import Puzzles, build_prompt, chat_rows
 from sudoku_env.chat import Form, question_rows
 from sudoku_env.puzzle_sets import TIERS, audit_sets, draw_by_split, write_package_sets, write_sets, write_text
@@ -95,6 +94,8 @@ def write_puzzle_lines() -> None:
 
 def write_word_problems() -> None:
     """Write the word problems of each split."""
+    from scripts.shared.word_problems import word_problem_sets  # which needs torch, as nothing else here does
+
     sets = word_problem_sets(counts, args.seed)
     write_lines("word_problems", {split: [json.dumps(row) for row in rows] for split, rows in sets.items()})
 

@@ -115,7 +115,7 @@ def main() -> None:
     words = sys.argv[1:]
     cut = words.index("--") if "--" in words else len(words)
     args = parser.parse_args(words[:cut])
-    pytest_words = words[cut + 1 :] or ["-q", "-n", "2", "--dist", "worksteal"]
+    pytest_words = words[cut + 1 :] or ["-q", "-n", "2", "--dist", "loadfile"]
     if unknown := [name for name in args.names if name not in DIALECTS]:
         parser.error(f"there is no dialect {unknown[0]!r}; choose from {', '.join(DIALECTS)}")
     if args.turn is not None:

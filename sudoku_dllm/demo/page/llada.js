@@ -103,33 +103,46 @@ export class Llada {
 /**
  * x (R, inputs) times the transpose of a weight (outputs, inputs), without bias: (R, outputs).
  *
- * Four rows go together, so that each weight is read once for the four and their sums do not wait for each other.
+ * Four rows and two outputs go together: each number is read once for several sums, which do not wait for each other.
  */
 function linear(x, weight, inputs, outputs) {
   const rows = x.length / inputs;
   const y = new Float64Array(rows * outputs);
-  let row = 0;
-  for (; row + 4 <= rows; row += 4) {
+  const [fours, pairs] = [rows - (rows % 4), outputs - (outputs % 2)];
+  for (let row = 0; row < fours; row += 4) {
     const from = row * inputs;
-    for (let output = 0; output < outputs; output++) {
-      const at = output * inputs;
-      let [a, b, c, d] = [0, 0, 0, 0];
+    for (let output = 0; output < pairs; output += 2) {
+      const [at, next] = [output * inputs, (output + 1) * inputs];
+      let [a, b, c, d, e, f, g, h] = [0, 0, 0, 0, 0, 0, 0, 0];
       for (let i = 0; i < inputs; i++) {
-        const w = weight[at + i];
-        a += x[from + i] * w;
-        b += x[from + inputs + i] * w;
-        c += x[from + 2 * inputs + i] * w;
-        d += x[from + 3 * inputs + i] * w;
+        const v = weight[at + i];
+        const w = weight[next + i];
+        const x0 = x[from + i];
+        const x1 = x[from + inputs + i];
+        const x2 = x[from + 2 * inputs + i];
+        const x3 = x[from + 3 * inputs + i];
+        a += x0 * v;
+        b += x1 * v;
+        c += x2 * v;
+        d += x3 * v;
+        e += x0 * w;
+        f += x1 * w;
+        g += x2 * w;
+        h += x3 * w;
       }
       const to = row * outputs + output;
       y[to] = a;
+      y[to + 1] = e;
       y[to + outputs] = b;
+      y[to + outputs + 1] = f;
       y[to + 2 * outputs] = c;
+      y[to + 2 * outputs + 1] = g;
       y[to + 3 * outputs] = d;
+      y[to + 3 * outputs + 1] = h;
     }
   }
-  for (; row < rows; row++) {
-    for (let output = 0; output < outputs; output++) {
+  for (let row = 0; row < rows; row++) {
+    for (let output = row < fours ? pairs : 0; output < outputs; output++) {
       let sum = 0;
       for (let i = 0; i < inputs; i++) sum += x[row * inputs + i] * weight[output * inputs + i];
       y[row * outputs + output] = sum;

@@ -149,7 +149,7 @@ def test_the_benchmark_writes_its_tables_and_figure(tmp_path: Path) -> None:
         "--position_temperatures 0.4 --tokens_per_step 1 4"
     ).split()
     script = ROOT / "scripts" / "benchmarks" / "update.py"
-    finished(script, [*words, "--output_dir", tmp_path], env={**os.environ, "OMP_NUM_THREADS": "1"}, fresh=True)
+    finished(script, [*words, "--output_dir", tmp_path], env={**os.environ, "OMP_NUM_THREADS": "1"})
     times = pd.read_csv(tmp_path / "update_time.csv").set_index("task")
     assert list(times.index) == [
         f"{case}, T_pos 0.4, {count} a step" for case in ("shipped", "wide") for count in (1, 4)

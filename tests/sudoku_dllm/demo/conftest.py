@@ -2,9 +2,9 @@
 
 import json
 import shutil
-import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
@@ -24,16 +24,16 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def node(page: Path) -> Callable[..., Any]:
-    """`node(ask, **content)`: what a module of the page answers."""
+def node(page: Path) -> Iterator[Callable[..., Any]]:
+    """`node(ask, **content)`: what a module of the page answers, all in one process."""
     program = shutil.which("node")
     if program is None:
         pytest.skip("node is not installed, which runs the modules of the page (Debian: apt-get install nodejs)")
 
-    def ask(what: str, **content: Any) -> Any:
-        request = json.dumps({"ask": what, "page": str(page), **content})
-        done = subprocess.run([program, str(DRIVER)], input=request, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+    with Popen([program, str(DRIVER)], stdin=PIPE, stdout=PIPE, text=True) as process:
 
-    return ask
+        def ask(what: str, **content: Any) -> Any:
+            print(json.dumps({"ask": what, "page": str(page), **content}), file=process.stdin, flush=True)
+            return json.loads(process.stdout.readline())  # empty where node has ended and said why on standard error
+
+        yield ask

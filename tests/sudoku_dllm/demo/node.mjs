@@ -1,7 +1,8 @@
-// Answers one request in JSON from standard input: what the modules of the page compute.
+// Answers requests in JSON, each in a line from standard input: what the modules of the page compute.
 import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
 
-const request = JSON.parse(readFileSync(0, "utf8"));
+let request;
 const load = (name) => import(`${request.page}/${name}.js`);
 
 async function model(name) {
@@ -88,4 +89,7 @@ const answers = {
   },
 };
 
-console.log(JSON.stringify(await answers[request.ask](request)));
+for await (const line of createInterface({ input: process.stdin })) {
+  request = JSON.parse(line);
+  console.log(JSON.stringify(await answers[request.ask](request)));
+}

@@ -1,6 +1,8 @@
 """What Python does with the shipped models, for the page to be held against."""
 
 from collections.abc import Iterator
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,7 +22,11 @@ NINE = "llada-sudoku9x9"
 
 
 def load(name: str) -> tuple[Any, Any]:
-    folder = f"data/models/{name}"
+    return deepcopy(read(f"data/models/{name}"))
+
+
+@cache
+def read(folder: str) -> tuple[Any, Any]:
     return AutoModelForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
 
 

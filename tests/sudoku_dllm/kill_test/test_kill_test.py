@@ -1,6 +1,7 @@
 """The kill test on small programs, right and wrong ones, and on trainers."""
 
 import json
+import runpy
 import sys
 import time
 from functools import partial
@@ -213,9 +214,13 @@ def test_nothing_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert found.not_compared == ("scheduler.pt",) and not (tmp_path / "unpickled").exists()
 
 
+def trainer_here(folder: Path, name: str) -> None:
+    sys.argv = ["", name, "--max_steps", "16", "--output_dir", str(folder)]
+    runpy.run_module("scripts.benchmarks.kill_test_trainer", run_name="__main__")
+
+
 def trained(name: str, folder: Path, kills: int) -> ResumeReport:
-    words = f"-m scripts.benchmarks.kill_test_trainer {name} --max_steps 16 --output_dir"
-    return check_resume([sys.executable, *words.split(), "{folder}"], folder, kills=kills, seed=22)
+    return check_resume(partial(trainer_here, name=name), folder, kills=kills, seed=22)
 
 
 @pytest.mark.slow
