@@ -12,7 +12,6 @@ from llm_rl.core import (
     groups_without_spread,
     return_after_action,
 )
-from tests.helpers.refusals import refused
 
 REWARDS = st.integers(1, 8).flatmap(
     lambda k: st.lists(st.lists(st.floats(-2, 2, width=32), min_size=k, max_size=k), min_size=1, max_size=4)
@@ -59,7 +58,6 @@ def test_returns_at_the_ends_of_gamma() -> None:
 def test_return_gradient_is_the_discount() -> None:
     rewards = torch.zeros(4, requires_grad=True)
     discounted_return_to_go(rewards, 0.5)[0].backward()
-    assert rewards.grad is not None
     assert rewards.grad.tolist() == [1.0, 0.5, 0.25, 0.125]
 
 
@@ -70,16 +68,6 @@ def test_low_precision_is_promoted(dtype: torch.dtype) -> None:
     assert discounted_return_to_go(rewards, 1.0)[0, 0] == 300  # bfloat16 sums of ones stop at 256
     assert discounted_return_to_go(rewards.double(), 1.0).dtype == torch.float64
     assert group_relative_advantage(torch.tensor([[0, 1]]).to(dtype)).dtype == torch.float32
-
-
-@pytest.mark.parametrize("gamma", [-0.1, 1.1, math.nan])
-def test_gamma_out_of_range(gamma: float) -> None:
-    refused("gamma", lambda: discounted_return_to_go(torch.ones(2), gamma))
-
-
-@pytest.mark.parametrize("shape", [(), (3, 0)])
-def test_rewards_without_a_step(shape: tuple[int, ...]) -> None:
-    refused("rewards has shape", lambda: return_after_action(torch.ones(shape), 0.9))
 
 
 def test_group_statistics_by_hand() -> None:
@@ -169,24 +157,6 @@ def test_advantages_are_constants() -> None:
     assert not group_relative_advantage(torch.rand(1, 4, requires_grad=True)).requires_grad
 
 
-@pytest.mark.parametrize(
-    ("returns", "arguments", "message"),
-    [
-        (torch.ones(4), {}, r"\(Q, G\) or \(Q, G, K\)"),
-        (torch.ones(2, 0), {}, "no member"),
-        (torch.ones(2, 1), {"baseline": "leave_one_out"}, "groups of one"),
-        (torch.ones(2, 2), {"baseline": "median"}, "baseline is 'median'; choose one of 'mean', 'leave_one_out'"),
-        (torch.ones(2, 2), {"scale": "max"}, "scale"),
-        (torch.ones(2, 2), {"std_eps": -1.0}, "std_eps"),
-        (torch.ones(2, 2), {"min_std": 0.0}, "min_std"),
-        (torch.ones(2, 2), {"mask": torch.ones(2, 2)}, "torch.bool"),
-        (torch.ones(2, 2), {"mask": torch.ones(2, dtype=torch.bool)}, r"\(2,\)"),
-    ],
-)
-def test_bad_advantage_arguments(returns: torch.Tensor, arguments: dict, message: str) -> None:
-    refused(message, lambda: group_relative_advantage(returns, **arguments))
-
-
 GROUPS = torch.tensor([[0.0, 0.0, 1.0, 3.0], [2.0, 2.0, 2.0, 2.0]], dtype=torch.float64)
 
 
@@ -241,8 +211,3 @@ def test_groups_without_spread_are_those_whose_advantages_are_zero() -> None:
     zero = (group_relative_advantage(returns) == 0).all(1)
     assert torch.equal(zero, groups_without_spread(returns))
     assert zero.any() and not zero.all()
-
-
-def test_bad_spread_arguments() -> None:
-    refused("correction is 2", lambda: group_relative_advantage(GROUPS, correction=2))
-    refused("min_std is 0", lambda: groups_without_spread(GROUPS, min_std=0))

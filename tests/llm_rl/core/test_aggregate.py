@@ -39,9 +39,8 @@ def test_normalizers_by_hand(reduction: Reduction, expected: float) -> None:
 
 
 def test_weights_by_hand() -> None:
-    assert loss_weights(MASK, "seq_mean_token_mean").flatten().tolist() == pytest.approx(
-        [1 / 9, 1 / 9, 1 / 9, 1 / 3, 0, 0, 0, 0, 0]
-    )
+    weights = loss_weights(MASK, "seq_mean_token_mean")
+    assert weights.flatten().tolist() == pytest.approx([1 / 9, 1 / 9, 1 / 9, 1 / 3, 0, 0, 0, 0, 0])
     assert loss_weights(MASK, "seq_mean_token_sum")[0, 0].item() == pytest.approx(1 / 3)
 
 
@@ -62,7 +61,7 @@ def test_nothing_counts(name: Any) -> None:
         else aggregate_loss(values, nothing, name, max_length=length)
     )
     total.backward()
-    assert total.item() == 0 and values.grad is not None and not values.grad.any()
+    assert total.item() == 0 and not values.grad.any()
 
 
 @given(st.integers(0, 2**31), st.sampled_from(REDUCTIONS), st.lists(st.integers(0, 20), max_size=4))
@@ -102,17 +101,3 @@ def test_precision() -> None:
     assert masked_sum(ones, mask).item() == 1000
     assert aggregate(ones, mask, "sum").dtype == torch.float32
     assert aggregate(ones.double(), mask, "mean").dtype == torch.float64
-
-
-@pytest.mark.parametrize(
-    ("values", "mask", "reduction", "message"),
-    [
-        (VALUES, MASK.float(), "sum", r"mask\.bool\(\)"),
-        (VALUES, MASK[0], "sum", "mask has shape"),
-        (VALUES[0], MASK[0], "sum", "rows of T entries"),
-        (VALUES, MASK, "token", "reduction is 'token'"),
-    ],
-)
-def test_bad_arguments(values: torch.Tensor, mask: torch.Tensor, reduction: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        aggregate(values, mask, reduction)  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_rl.core import approx_kl, chunked_kl_divergence, discounted_return_to_go, kl_divergence, rewards_with_kl
-from tests.helpers.refusals import refused
 
 P = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 Q = torch.tensor([0.25, 0.25, 0.5], dtype=torch.float64)
@@ -86,13 +85,6 @@ def test_chunked_equals_the_whole_with_gradients(chunk_size: int) -> None:
         assert torch.allclose(ours, theirs)
 
 
-def test_bad_chunks() -> None:
-    rows, head = torch.zeros(2, 3), torch.nn.Identity()
-    refused("chunk_size is 0", lambda: chunked_kl_divergence(rows, rows, head, head, chunk_size=0))
-    refused("temperature is 0", lambda: chunked_kl_divergence(rows, rows, head, head, temperature=0.0))
-    refused("they must be equal", lambda: chunked_kl_divergence(rows, rows[:1], head, head))
-
-
 def test_impossible_outcomes() -> None:
     inf = math.inf
     p = torch.tensor([[0.0, 0.0, -inf], [0.0, 0.0, 0.0], [-inf, -inf, -inf]], requires_grad=True)
@@ -101,7 +93,6 @@ def test_impossible_outcomes() -> None:
     divergence = kl_divergence(p, q)
     assert divergence.tolist() == pytest.approx([math.log(1.5), inf, 0.0])
     divergence[0].backward()
-    assert p.grad is not None and q.grad is not None
     assert torch.isfinite(p.grad).all() and torch.isfinite(q.grad).all()
     assert q.grad[0].tolist() == pytest.approx([1 / 3 - 0.5, 1 / 3 - 0.5, 1 / 3])  # softmax(q) − p
 
@@ -110,9 +101,8 @@ def test_mask_equals_leaving_the_outcome_out() -> None:
     logits_p, logits_q = torch.randn(2, 5, 4).unbind(0)
     mask = torch.tensor([True, True, False, True]).expand(5, 4)
     kept = [0, 1, 3]
-    assert torch.allclose(
-        kl_divergence(logits_p, logits_q, mask), kl_divergence(logits_p[:, kept], logits_q[:, kept]), atol=1e-6
-    )
+    without = kl_divergence(logits_p[:, kept], logits_q[:, kept])
+    assert torch.allclose(kl_divergence(logits_p, logits_q, mask), without, atol=1e-6)
 
 
 def test_gradient_of_the_full_divergence() -> None:
@@ -126,14 +116,6 @@ def test_bfloat16_is_promoted() -> None:
     assert kl_divergence(a, b).dtype == torch.float32
     assert torch.equal(kl_divergence(a, b), kl_divergence(a.float(), b.float()))
     assert approx_kl(a, b).dtype == torch.float32
-
-
-def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match="estimator is 'k4'"):
-        approx_kl(torch.zeros(1), torch.zeros(1), estimator="k4")  # type: ignore[arg-type]
-    refused("logprobs_q", lambda: approx_kl(torch.zeros(1), torch.zeros(2)))
-    refused("logits_q", lambda: kl_divergence(torch.zeros(1, 3), torch.zeros(3)))
-    refused("mask", lambda: kl_divergence(torch.zeros(1, 3), torch.zeros(1, 3), torch.ones(3, dtype=torch.bool)))
 
 
 def test_the_logged_approx_kl_is_half_the_square() -> None:
@@ -157,15 +139,3 @@ def test_full_distribution_penalty_is_the_mean_of_the_sampled_one() -> None:
     full = rewards_with_kl(torch.tensor([1.0]), kl, mask, 0.5)
     sampled = rewards_with_kl(torch.ones(3), (P / Q).log().unsqueeze(-1), mask.expand(3, 1), 0.5)
     assert full.item() == pytest.approx((P * sampled.squeeze(-1)).sum().item())
-
-
-@pytest.mark.parametrize(
-    ("scores", "mask", "coefficient", "message"),
-    [
-        (torch.zeros(3), torch.ones(2, 3, dtype=torch.bool), 0.1, "scores has shape"),
-        (torch.zeros(2), torch.ones(2, 3), 0.1, "torch.bool"),
-        (torch.zeros(2), torch.ones(2, 3, dtype=torch.bool), -0.1, "coefficient is -0.1"),
-    ],
-)
-def test_bad_penalties(scores: torch.Tensor, mask: torch.Tensor, coefficient: float, message: str) -> None:
-    refused(message, lambda: rewards_with_kl(scores, torch.zeros(2, 3), mask, coefficient))

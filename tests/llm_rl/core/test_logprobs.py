@@ -15,7 +15,6 @@ def test_masked_log_softmax_by_hand() -> None:
     assert logprobs[0].tolist() == pytest.approx([math.log(0.25), math.log(0.75), -INF])
     assert logprobs[1].tolist() == [-INF, -INF, -INF]
     logprobs[0, 0].backward()
-    assert logits.grad is not None
     assert logits.grad[0].tolist() == pytest.approx([0.75, -0.75, 0.0])
     assert logits.grad[1].tolist() == [0.0, 0.0, 0.0]
 
@@ -48,7 +47,6 @@ def test_entropy_gradient() -> None:
     assert torch.autograd.gradcheck(lambda x: entropy_from_logits(x, mask, temperature=0.7), (logits,))
     peaked = torch.tensor([[800.0, 0.0, -INF]], requires_grad=True)
     entropy_from_logits(peaked).sum().backward()
-    assert peaked.grad is not None
     assert torch.isfinite(peaked.grad).all()
 
 
@@ -69,7 +67,6 @@ def test_selective_log_softmax_with_an_excluded_token() -> None:
     logprob = selective_log_softmax(logits, torch.tensor([0]))
     logprob.sum().backward()
     assert logprob.item() == pytest.approx(-math.log(2))
-    assert logits.grad is not None
     assert logits.grad.tolist() == [[0.5, -0.5, 0.0]]
     assert selective_log_softmax(logits, torch.tensor([2])).item() == -INF
 
@@ -93,20 +90,3 @@ def test_next_token_alignment_by_hand() -> None:
     logprobs = next_token_logprobs(logits, torch.tensor([[0, 1, 1]]))
     # Token 1 is 1, as predicted at 0; token 2 is 1 where position 1 said 0; the last position predicts nothing.
     assert logprobs[0].exp().tolist() == pytest.approx([0.75, 0.25])
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: masked_log_softmax(torch.tensor(1.0)), r"\(…, V\)"),
-        (lambda: masked_log_softmax(torch.zeros(2), temperature=0.0), "temperature"),
-        (lambda: entropy_from_logits(torch.zeros(2), torch.ones(2)), "torch.bool"),
-        (lambda: selective_log_softmax(torch.zeros(2, 3), torch.zeros(3).long()), "index has shape"),
-        (lambda: selective_log_softmax(torch.zeros(2, 3), torch.zeros(2)), "torch.int64"),
-        (lambda: next_token_logprobs(torch.zeros(2, 3), torch.zeros(2).long()), r"\(B, T, V\)"),
-        (lambda: next_token_logprobs(torch.zeros(2, 1, 3), torch.zeros(2, 1).long()), "two tokens"),
-    ],
-)
-def test_bad_arguments(call, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -78,21 +78,3 @@ def test_two_processes_have_the_gradient_of_one(tmp_path: Path) -> None:
             assert dealt.keys() == whole.keys()
             for name, gradient in whole.items():
                 assert (dealt[name] - gradient).abs().max() < 1e-6, (loss_type, name)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: loss_counts(), "every micro-batch"),
-        (lambda: loss_counts(MASK.float()), "torch.bool"),
-        (lambda: loss_counts(MASK[0]), "rows of T entries"),
-        (lambda: aggregate_loss(VALUES, MASK[:2], "grpo"), "mask has shape"),
-        (lambda: aggregate_loss(VALUES, MASK, "ppo"), "loss_type is 'ppo'"),  # type: ignore[arg-type]
-        (lambda: aggregate_loss(VALUES, MASK, "dr_grpo"), "needs max_length"),
-        (lambda: aggregate_loss(VALUES, MASK, "grpo", max_length=3), "takes no max_length"),
-        (lambda: aggregate_loss(VALUES, MASK, "dr_grpo", max_length=0), "max_length is 0"),
-    ],
-)
-def test_bad_arguments(call, message: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=message):
-        call()

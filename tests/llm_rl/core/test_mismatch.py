@@ -5,7 +5,6 @@ import torch
 
 from llm_rl.core import MetricAccumulator
 from llm_rl.core.mismatch import importance_weight, record_mismatch
-from tests.helpers.refusals import refused
 
 TRAINER = torch.tensor([[-1.0, -2.0, -0.5], [-1.0, -1.0, math.nan]])
 ENGINE = torch.tensor([[-1.0, -3.0, -0.1], [-0.2, -1.5, math.nan]])
@@ -46,8 +45,3 @@ def test_what_is_logged_by_hand_and_over_any_split() -> None:
     restored.load_state_dict(parts.state_dict())
     assert whole.compute() == pytest.approx(expected, rel=1e-5)
     assert restored.compute() == pytest.approx(expected, rel=1e-5)
-
-
-def test_bad_arguments() -> None:
-    refused(r"bounds are 2.0 and 1.0", lambda: importance_weight(TRAINER, ENGINE, MASK, low=2.0, high=1.0))
-    refused("mode is 'clip'", lambda: importance_weight(TRAINER, ENGINE, MASK, mode="clip"))  # type: ignore[arg-type]

@@ -34,7 +34,6 @@ def test_the_gradient_of_the_sigmoid_loss(seed: int, beta: float) -> None:
     dpo_loss(chosen, rejected, tensors[2], tensors[3], beta=beta).sum().backward()
     h = tensors[0] - tensors[1] - tensors[2] + tensors[3]
     expected = -beta * torch.sigmoid(-beta * h)
-    assert chosen.grad is not None and rejected.grad is not None
     assert torch.allclose(chosen.grad, expected, atol=1e-12) and torch.allclose(rejected.grad, -expected, atol=1e-12)
 
 
@@ -61,22 +60,6 @@ def test_the_best_policy_of_two_completions_is_the_closed_form() -> None:
 def test_half_precision_comes_in_and_far_margins_stay_finite() -> None:
     found = pairwise_loss(torch.tensor([-1e4, 1e4], dtype=torch.float16), beta=1.0)
     assert found.dtype == torch.float32 and found.tolist() == [1e4, 0.0]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"beta": 0.0}, r"beta is 0\.0"),
-        ({"loss_type": "kto"}, "loss_type is 'kto'"),
-        ({"policy_rejected": torch.zeros(3)}, "policy_rejected has shape"),
-        ({"ref_rejected": torch.zeros(3)}, "ref_rejected has shape"),
-        ({"ref_chosen": torch.zeros(2, requires_grad=True)}, "ref_chosen carries a gradient"),
-    ],
-)
-def test_bad_arguments(changes: dict, message: str) -> None:
-    names = ("policy_chosen", "policy_rejected", "ref_chosen", "ref_rejected")
-    with pytest.raises(ValueError, match=message):
-        dpo_loss(**{**{name: torch.zeros(2) for name in names}, "beta": 0.1, **changes})
 
 
 def test_every_loss_falls_while_the_margin_rises_to_its_target() -> None:

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_rl.core import clipped_surrogate, leveled_log_ratio, span_log_ratio, token_log_ratio
-from tests.helpers.refusals import refused
 
 NAN = math.nan
 NEW = torch.tensor([[0.1, 0.3, 0.2, NAN], [NAN, NAN, NAN, NAN]])
@@ -21,7 +20,6 @@ def test_by_hand() -> None:
     for reduction, expected in (("mean", 0.2), ("sum", 0.6)):
         assert span_log_ratio(new, OLD, MASK, reduction).tolist() == pytest.approx([expected, 0])  # type: ignore[arg-type]
     (tokens.exp().sum() + span_log_ratio(new, OLD, MASK).exp().sum()).backward()
-    assert new.grad is not None
     assert torch.isfinite(new.grad).all() and (new.grad[~MASK] == 0).all() and (new.grad[MASK] > 0).all()
 
 
@@ -38,7 +36,6 @@ def test_levels_by_hand() -> None:
         shares = [1 / 3] * 3 if level == "sequence" else [1, 0, 0]
         assert of_first[0].tolist() == pytest.approx([math.exp(0.2) * share for share in shares] + [0])
     assert torch.equal(leveled_log_ratio(NEW, OLD, MASK, "token"), token_log_ratio(NEW, OLD, MASK))
-    refused("level is 'row'", lambda: leveled_log_ratio(NEW, OLD, MASK, "row"))  # type: ignore[arg-type]
 
 
 @given(st.integers(0, 2**31), st.sampled_from(["mean", "sum"]))
@@ -60,15 +57,3 @@ def test_finite_for_any_finite_input() -> None:
         assert torch.isfinite(span_log_ratio(new, old, mask, reduction)).all()  # type: ignore[arg-type]
     tokens = token_log_ratio(new, old, mask)
     assert torch.isfinite(clipped_surrogate(tokens, torch.zeros(1, 3), torch.ones(1, 1), 0.2, 0.2).ratio).all()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"reduction": "max"}, "reduction is 'max'"),
-        ({"old_logprobs": OLD[:1]}, "old_logprobs has shape"),
-        ({"mask": MASK.float()}, "torch.bool"),
-    ],
-)
-def test_bad_arguments(changes: dict, message: str) -> None:
-    refused(message, lambda: span_log_ratio(**{"logprobs": NEW, "old_logprobs": OLD, "mask": MASK, **changes}))

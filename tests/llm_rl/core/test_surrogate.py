@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_rl.core import clipped_surrogate, importance_ratio, log_ratio
-from tests.helpers.refusals import refused
 
 RATIOS = torch.tensor([1.5, 1.5, 0.5, 0.5, 1.1, 1.0], dtype=torch.float64)
 ADVANTAGES = torch.tensor([2.0, -2.0, 2.0, -2.0, 2.0, 0.0], dtype=torch.float64)
@@ -21,7 +20,6 @@ def test_all_branches_by_hand() -> None:
     assert torch.allclose(ratio, RATIOS)
     objective.sum().backward()
     # d(R·A)/d(log π) = R·A where it was not clipped, 0 where it was.
-    assert logprobs.grad is not None
     assert logprobs.grad.tolist() == pytest.approx([0.0, -3.0, 1.0, 0.0, 2.2, 0.0])
 
 
@@ -38,7 +36,6 @@ def test_first_update_is_the_policy_gradient() -> None:
 def test_a_range_of_zero_keeps_the_gradient_at_ratio_one() -> None:
     logprobs = torch.zeros(2, requires_grad=True)
     clipped_surrogate(logprobs, torch.zeros(2), torch.tensor([1.0, -1.0]), 0.0, 0.0).objective.sum().backward()
-    assert logprobs.grad is not None
     assert logprobs.grad.tolist() == [1.0, -1.0]
 
 
@@ -81,7 +78,6 @@ def test_log_ratio_is_clamped_and_stays_finite() -> None:
     ratio = importance_ratio(new, old)
     ratio.sum().backward()
     assert torch.isfinite(ratio).all()
-    assert new.grad is not None
     assert new.grad.tolist() == pytest.approx([0.0, 0.0, math.exp(-2)])
 
 
@@ -91,30 +87,3 @@ def test_bfloat16_is_promoted_before_subtracting() -> None:
     assert ratio.dtype == torch.float32
     assert ratio.item() == pytest.approx(math.exp(0.5))
     assert clipped_surrogate(new, old, torch.ones(1).bfloat16(), 0.2, 0.2).objective.dtype == torch.float32
-
-
-def test_constants_with_a_gradient_are_refused() -> None:
-    plain, tracked = torch.zeros(2), torch.zeros(2, requires_grad=True)
-    refused(r"old_logprobs\.detach", lambda: clipped_surrogate(plain, tracked, plain, 0.2, 0.2))
-    refused(r"advantages\.detach", lambda: clipped_surrogate(plain, plain, tracked, 0.2, 0.2))
-
-
-@pytest.mark.parametrize(
-    ("old_shape", "advantage_shape", "clip", "message"),
-    [
-        ((4, 4), (4,), (0.2, 0.2), "unsqueeze"),
-        ((4, 4), (4, 3), (0.2, 0.2), "advantages has shape"),
-        ((4, 1), (4, 4), (0.2, 0.2), "old_logprobs"),
-        ((4, 4), (4, 4), (1.2, 0.2), "clip_low"),
-        ((4, 4), (4, 4), (-0.2, 0.2), "clip_low"),
-        ((4, 4), (4, 4), (0.2, -0.2), "clip_high"),
-        ((4, 4), (4, 4), (0.2, math.nan), "clip_high"),
-    ],
-)
-def test_bad_arguments(old_shape: tuple, advantage_shape: tuple, clip: tuple, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        clipped_surrogate(torch.zeros(4, 4), torch.zeros(old_shape), torch.zeros(advantage_shape), *clip)
-
-
-def test_clamp_must_be_positive() -> None:
-    refused("max_log_ratio", lambda: log_ratio(torch.zeros(1), torch.zeros(1), max_log_ratio=0.0))

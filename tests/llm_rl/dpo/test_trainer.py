@@ -10,7 +10,8 @@ from llm_rl.core import dpo_loss
 from llm_rl.dpo.pairs import PairDataset, encode_pair
 from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.tiny_dpo import chats, pairs, trainer
-from tests.llm_rl.helpers.tiny_grpo import KeepGradients, new_model, tokenizer, untimed
+from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer, untimed, with_template
+from tests.llm_rl.helpers.watch import assert_gradients, gradients_of, trained
 
 
 def logprob(model: Any, prompt_ids: list[int], ids: list[int]) -> torch.Tensor:
@@ -44,17 +45,16 @@ def without_ties(lines: list[dict[str, float]]) -> list[dict[str, float]]:
     ids=lambda changes: "-".join(changes) or "defaults",
 )
 def test_gradients_equal_a_slow_loop_over_pairs(tmp_path: Path, changes: dict[str, Any]) -> None:
-    kept, start, reference = KeepGradients(), new_model(dtype=torch.float64), new_model(seed=5, dtype=torch.float64)
-    given: dict[str, Any] = {"callbacks": [kept], "ref_model": copy.deepcopy(reference)}
+    start, reference = new_model(dtype=torch.float64), new_model(seed=5, dtype=torch.float64)
+    given: dict[str, Any] = {"ref_model": copy.deepcopy(reference)}
     settings = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4, "max_grad_norm": 0.0, **changes}
     run = trainer(tmp_path, copy.deepcopy(start), given=given, **settings)
-    run.train()
+    (gradients,) = gradients_of(run)
     loss = slow_loss(start, reference, run.train_dataset.items, run.args)
     loss.backward()
     assert run.state.log_history[0]["loss"] == pytest.approx(loss.item(), abs=2e-6)
-    for name, param in start.named_parameters():
-        assert param.grad is not None and (kept.steps[0][name] - param.grad).abs().max() < 1e-6, name
-    assert max(float(param.grad.abs().max()) for param in start.parameters() if param.grad is not None) > 1e-3
+    assert_gradients(gradients, start)
+    assert max(float(gradient.abs().max()) for gradient in gradients.values()) > 1e-3
 
 
 def test_what_is_logged_by_hand(tmp_path: Path) -> None:
@@ -66,8 +66,10 @@ def test_what_is_logged_by_hand(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = []
         for item in run.train_dataset.items:
-            logps = [logprob(model, item["prompt_ids"], item[f"{name}_ids"]) for name in ("chosen", "rejected")]
-            refs = [logprob(reference, item["prompt_ids"], item[f"{name}_ids"]) for name in ("chosen", "rejected")]
+            logps, refs = (
+                [logprob(each, item["prompt_ids"], item[f"{name}_ids"]) for name in ("chosen", "rejected")]
+                for each in (model, reference)
+            )
             rewards = [0.2 * (new - old) for new, old in zip(logps, refs, strict=True)]
             margin = rewards[0] - rewards[1]
             expected.append(torch.stack([*logps, *rewards, margin, (margin > 0).float()]))
@@ -94,11 +96,12 @@ def test_the_prompt_is_masked_and_the_end_counts() -> None:
         "chosen_ids": [*ids[" blue"], end],
         "rejected_ids": [*ids[" sky"], end],
     }
-    chat = encode_pair(chats(1)[0], tokenizer(), {})
+    (row,) = chats(pairs(1))
+    chat = encode_pair(row, tokenizer(), {})
     assert chat["prompt_ids"] == ids["user red assistant"]
     whole = tokenizer().decode(chat["prompt_ids"] + chat["chosen_ids"])
-    assert whole == tokenizer().apply_chat_template(chats(1)[0]["prompt"] + chats(1)[0]["chosen"], tokenize=False)
-    mixed = encode_pair({**chats(1)[0], "chosen": " blue"}, tokenizer(), {})
+    assert whole == tokenizer().apply_chat_template(row["prompt"] + row["chosen"], tokenize=False)
+    mixed = encode_pair({**row, "chosen": " blue"}, tokenizer(), {})
     assert mixed["prompt_ids"] == chat["prompt_ids"] and mixed["chosen_ids"] == [*ids[" blue"], end]
 
 
@@ -108,8 +111,7 @@ def test_the_reference_of_adapters_is_the_model_without_them(tmp_path: Path) -> 
     for precompute in (False, True):
         torch.manual_seed(0)
         adapted = get_peft_model(copy.deepcopy(base), LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
-        run = trainer(tmp_path, adapted, max_steps=3, learning_rate=1e-2, precompute_ref_log_probs=precompute)
-        run.train()
+        run = trained(trainer(tmp_path, adapted, max_steps=3, learning_rate=1e-2, precompute_ref_log_probs=precompute))
         logs.append(untimed(run.state.log_history)[:3])
     assert logs[0][0]["rewards/margins"] == pytest.approx(0, abs=1e-6) and abs(logs[0][2]["rewards/margins"]) > 1e-4
     for one, other in zip(*map(without_ties, logs), strict=True):
@@ -123,7 +125,9 @@ def test_a_precomputed_reference_is_kept_for_known_rows_alone(tmp_path: Path) ->
 
 
 def test_the_chosen_completions_become_likelier(tmp_path: Path) -> None:
-    run = trainer(tmp_path, data=chats(), max_steps=30, learning_rate=1e-2, per_device_train_batch_size=8, beta=0.5)
+    run = trainer(
+        tmp_path, data=chats(pairs()), max_steps=30, learning_rate=1e-2, per_device_train_batch_size=8, beta=0.5
+    )
     run.train()
     first, last = run.state.log_history[0], run.state.log_history[-2]
     assert first["loss"] == pytest.approx(0.6931, abs=1e-3) and last["loss"] < 0.2
@@ -135,7 +139,7 @@ def test_the_chosen_completions_become_likelier(tmp_path: Path) -> None:
     [
         ({"chosen": "a", "rejected": "b"}, "row 1 of train_dataset: a row of the data set has no 'prompt'"),
         ({"prompt": "red", "chosen": "blue"}, "row 1 of train_dataset: 'rejected' is None"),
-        ({"prompt": "red", "chosen": "blue", "rejected": chats(1)[0]["rejected"]}, "'rejected' is "),
+        ({"prompt": "red", "chosen": "blue", "rejected": chats(pairs(1))[0]["rejected"]}, "'rejected' is "),
         ({"prompt": "red " * 130, "chosen": "blue", "rejected": "sky"}, "exceed the model's 128 positions"),
     ],
 )
@@ -148,8 +152,6 @@ def test_what_is_not_supported_raises(tmp_path: Path) -> None:
     refused("predict is not supported", lambda: trainer(tmp_path).predict(), NotImplementedError)
     endless = type("Endless", (), {"eos_token_id": None})()
     refused("no end token", lambda: PairDataset("rows", pairs(1), endless, {}))
-    odd = copy.deepcopy(tokenizer())
-    odd.chat_template = (
-        "{% if messages | length > 1 %}blue {% endif %}{% for m in messages %}{{ m['content'] }} {% endfor %}"
-    )
-    refused("the chat template writes the prompt otherwise", lambda: encode_pair(chats(1)[0], odd, {}))
+    template = "{% if messages | length > 1 %}blue {% endif %}{% for m in messages %}{{ m['content'] }} {% endfor %}"
+    odd = with_template(tokenizer(), template)
+    refused("the chat template writes the prompt otherwise", lambda: encode_pair(chats(pairs(1))[0], odd, {}))

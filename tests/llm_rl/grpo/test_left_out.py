@@ -1,5 +1,6 @@
 """Completions that no reward function scores: they teach nothing, and count nowhere."""
 
+import copy
 import math
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ import torch
 
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.grpo_reference import slow_advantages
-from tests.llm_rl.helpers.tiny_grpo import KeepGradients, distinct_rows, new_model, trainer
+from tests.llm_rl.helpers.tiny_grpo import distinct_rows, new_model, trainer
+from tests.llm_rl.helpers.watch import assert_same_weights, logged
 
 
 def some(completion_ids: list[list[int]], **kwargs: Any) -> list[float | None]:
@@ -23,7 +25,6 @@ def test_they_are_in_no_mean_and_no_denominator(tmp_path: Path, caplog: pytest.L
     lengths = batch.completion_mask.sum(1)
     scored = batch.completion_ids.sum(1) % 3 > 0  # the padding has the id 0
     assert scored.any() and not scored.all() and "are left out" in caplog.text
-    assert batch.rewards is not None and batch.advantages is not None
     assert torch.equal(batch.rewards.isnan(), ~scored) and torch.equal(batch.loss_mask.any(1), scored)
     assert int(batch.sequences) == int(scored.sum()) and int(batch.tokens) == int(lengths[scored].sum())  # type: ignore[arg-type]
     assert not batch.advantages[~scored].any()
@@ -38,26 +39,26 @@ def test_they_are_in_no_mean_and_no_denominator(tmp_path: Path, caplog: pytest.L
 
 def test_their_gradient_is_zero_and_the_log_leaves_them_out(tmp_path: Path) -> None:
     """The same step as of a trainer that masks them by hand."""
-    kept = KeepGradients()
-    given = {"engine": FixedEngine(), "callbacks": [kept], "ref_model": new_model(seed=5)}
+    given = {"engine": FixedEngine(), "ref_model": new_model(seed=5)}
     run = trainer(tmp_path, data=distinct_rows(2), reward_funcs=some, given=given, kl_weight=0.2, max_grad_norm=0.0)
     run.train()
     line = run.state.log_history[0]
     (batch,) = run._roll_out(distinct_rows(2))
-    assert batch.rewards is not None
     scored = batch.rewards[~batch.rewards.isnan()]
     assert line["reward_mean"] == pytest.approx(float(scored.mean())) and math.isfinite(line["reward_std"])
     expected = 1 - float(batch.loss_mask.sum() / batch.completion_mask.sum())
     assert line["masked_frac"] == pytest.approx(expected) and math.isfinite(line["loss"])
 
 
-def test_a_roll_out_without_any_score_takes_no_step(tmp_path: Path) -> None:
-    def never(completions: list[str], **kwargs: Any) -> list[None]:
-        return [None] * len(completions)
+@pytest.mark.parametrize(("score", "attempts"), [(None, 1), (0.1, 0)], ids=["no score", "no spread"])
+def test_a_roll_out_that_teaches_nothing_takes_no_step(tmp_path: Path, score: float | None, attempts: int) -> None:
+    def same(completions: list[str], **kwargs: Any) -> list[float | None]:
+        return [score] * len(completions)
 
     model = new_model()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    run = trainer(tmp_path, model, reward_funcs=never, weight_decay=0.0, dynamic_sampling_attempts=1)
-    run.train()
-    assert run.state.log_history[0]["loss"] == 0 and "reward_mean" not in run.state.log_history[0]
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    start = copy.deepcopy(model)
+    run = trainer(tmp_path, model, reward_funcs=same, weight_decay=0.0, dynamic_sampling_attempts=attempts)
+    line = logged(run)[0]
+    assert line["loss"] == 0 and line["grad_norm"] == 0 and ("reward_mean" in line) is (score is not None)
+    assert score is None or line["groups_without_spread"] == 1
+    assert_same_weights(model, start)

@@ -10,18 +10,15 @@ from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.extensions import ImportanceCorrection
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.data import Sample
-from llm_rl.rollout.generation import Completion
 from tests.helpers.drawn import first_with
-from tests.llm_rl.helpers.fixed_engine import BiasedEngine, every_second_ends
-from tests.llm_rl.helpers.grpo_reference import slow_advantages, slow_loss, token_logps
-from tests.llm_rl.helpers.tiny_grpo import KeepSteps, keep_samples, new_model, rows, small_ids, trainer, uneven
+from tests.llm_rl.helpers.fixed_engine import BiasedEngine, EndingEngine
+from tests.llm_rl.helpers.grpo_reference import known_logps, slow_advantages, slow_loss
+from tests.llm_rl.helpers.tiny_grpo import new_model, rows, small_ids, trainer, uneven
+from tests.llm_rl.helpers.watch import KeepSteps, assert_gradients, gradients_of, keep_samples, logged
 
 
-class EndingEngine(BiasedEngine):
-    """Ends every second completion early, and no other one."""
-
-    def generate(self, prompts: Any, params: Any) -> list[Completion]:
-        return every_second_ends(super().generate(prompts, params), params.eos_token_ids[0])
+class BiasedEndingEngine(EndingEngine, BiasedEngine):
+    """Ends what `BiasedEngine` samples."""
 
 
 @pytest.mark.parametrize(
@@ -41,19 +38,15 @@ def test_gradient_equals_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
     With a cap the importance weights of an engine that claims other log-probabilities act.
     """
     settings = {
-        "max_steps": 2,
-        "num_iterations": 2,
-        "per_device_train_batch_size": 2,
-        "gradient_accumulation_steps": 4,
-        "learning_rate": 2e-3,
-        "max_grad_norm": 0.0,
-        **{name: value for name, value in changes.items() if name != "cap"},
-    }
+        "max_steps": 2, "num_iterations": 2, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 4,
+        "learning_rate": 2e-3, "max_grad_norm": 0.0, **changes,
+    }  # fmt: skip
+    cap = settings.pop("cap", None)
 
     def trained(seed: int) -> tuple[GRPOTrainer, list[Sample], LlamaForCausalLM, KeepSteps]:
         kept, model = KeepSteps(), new_model(seed, dtype=torch.float64)
-        extensions = [ImportanceCorrection(changes["cap"])] if "cap" in changes else []
-        given = {"callbacks": [kept], "engine": EndingEngine(), "extensions": extensions}
+        extensions = [ImportanceCorrection(cap)] if cap else []
+        given = {"callbacks": [kept], "engine": BiasedEndingEngine(), "extensions": extensions}
         start = copy.deepcopy(model)
         run = trainer(tmp_path, model, reward_funcs=uneven, data=rows(2), given=given, **settings)
         samples = keep_samples(run)
@@ -64,17 +57,14 @@ def test_gradient_equals_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
     args = run.args
     assert len({len(s.prompt_ids) for s in samples}) > 1 and {s.truncated for s in samples} == {True, False}
     rewards = uneven([sample.completion_ids for sample in samples])
-    with torch.no_grad():
-        old = [[float(value) for value in token_logps(start, s, args.temperature)] for s in samples]
+    old = known_logps(start, samples, args.temperature)
     for step in (0, 1):
         now = copy.deepcopy(start)
         now.load_state_dict(kept.weights[step])
-        loss = slow_loss(now, samples, rewards, old, old, args, changes.get("cap"))
+        loss = slow_loss(now, samples, rewards, old, old, args, cap)
         loss.backward()
         assert run.state.log_history[step]["loss"] == pytest.approx(loss.item(), abs=2e-6)
-        for name, param in now.named_parameters():
-            assert param.grad is not None
-            assert (kept.steps[step][name] - param.grad).abs().max() < 1e-6, (step, name)
+        assert_gradients(kept.steps[step], now)
     assert max(float(grad.abs().max()) for grad in kept.steps[1].values()) > 1e-3
     assert clipped_share(run, 0) == 0
 
@@ -92,12 +82,11 @@ def token_kl(logits: torch.Tensor, ref_logits: torch.Tensor, token: int, estimat
 @pytest.mark.parametrize("kl_in", ["loss", "reward"])
 @pytest.mark.parametrize("estimator", ["k1", "k2", "k3", "full"])
 def test_every_divergence_in_the_loss_and_in_the_reward(tmp_path: Path, estimator: str, kl_in: str) -> None:
-    kept, model, reference = KeepSteps(), new_model(dtype=torch.float64), new_model(seed=5, dtype=torch.float64)
-    start = copy.deepcopy(model)
+    start, reference = new_model(dtype=torch.float64), new_model(seed=5, dtype=torch.float64)
     settings = {"kl_weight": 0.3, "kl_estimator": estimator, "kl_in": kl_in, "max_grad_norm": 0.0, "temperature": 0.8}
-    run = trainer(tmp_path, model, given={"callbacks": [kept], "ref_model": copy.deepcopy(reference)}, **settings)
+    run = trainer(tmp_path, copy.deepcopy(start), given={"ref_model": copy.deepcopy(reference)}, **settings)
     samples = keep_samples(run)
-    run.train()
+    (gradients,) = gradients_of(run)
     kls = []
     for sample in samples:
         ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
@@ -110,8 +99,7 @@ def test_every_divergence_in_the_loss_and_in_the_reward(tmp_path: Path, estimato
         rewards = [reward - 0.3 * kl.sum().item() for reward, kl in zip(rewards, kls, strict=True)]
     plain = copy.copy(run.args)
     plain.kl_weight = 0.0
-    with torch.no_grad():
-        old = [[float(value) for value in token_logps(start, sample, 0.8)] for sample in samples]
+    old = known_logps(start, samples, 0.8)
     loss = slow_loss(start, samples, rewards, old, old, plain)
     if kl_in == "loss":
         loss = loss + 0.3 * torch.stack([kl.mean() for kl in kls]).mean()
@@ -120,8 +108,7 @@ def test_every_divergence_in_the_loss_and_in_the_reward(tmp_path: Path, estimato
     assert line["loss"] == pytest.approx(loss.item(), abs=2e-6)
     assert line["kl"] == pytest.approx(torch.cat(kls).mean().item(), rel=1e-5) and abs(line["kl"]) > 1e-2
     assert line["reward_mean"] == pytest.approx(sum(rewards) / len(rewards), rel=1e-5)
-    for name, param in start.named_parameters():
-        assert param.grad is not None and (kept.steps[0][name] - param.grad).abs().max() < 1e-6, name
+    assert_gradients(gradients, start)
 
 
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
@@ -147,43 +134,20 @@ def test_help_and_errors_of_the_command_line_show_the_choices(capsys: pytest.Cap
     assert "invalid choice: 'both'" in capsys.readouterr().err
 
 
-def test_a_group_without_spread_teaches_nothing_and_the_log_says_so(tmp_path: Path) -> None:
-    def same(completions: list[str], **kwargs: Any) -> list[float]:
-        return [0.1] * len(completions)
-
-    model = new_model()
-    before = copy.deepcopy(model.state_dict())
-    run = trainer(tmp_path, model, reward_funcs=same, weight_decay=0.0)
-    run.train()
-    line = run.state.log_history[0]
-    assert line["groups_without_spread"] == 1 and line["loss"] == 0 and line["grad_norm"] == 0
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-
-
 def test_every_log_line_has_the_monitors(tmp_path: Path) -> None:
     run = trainer(tmp_path, reward_funcs=uneven, data=rows(2), max_steps=4, num_iterations=2, kl_weight=0.1)
-    run.train()
+    lines = logged(run)[:4]
     names = {"reward_mean", "reward_std", "approx_kl", "clip_frac", "entropy", "grad_norm", "groups_without_spread"}
     names |= {"masked_frac", "kl", "ratio_mean", "engine_logp_diff_mean"}
-    for line in run.state.log_history[:4]:
+    for line in lines:
         assert names <= line.keys() and line["engine_logp_diff_max"] < 1e-4 and line["masked_frac"] == 0
     # Half the mean square of the log-ratio: rounding at the first use of a roll-out, the size of a step at the second.
-    assert [line["approx_kl"] > 1e-9 for line in run.state.log_history[:4]] == [False, True] * 2
-    assert run.state.log_history[0]["reward_mean"] == run.state.log_history[1]["reward_mean"]
+    assert [line["approx_kl"] > 1e-9 for line in lines] == [False, True] * 2
+    assert lines[0]["reward_mean"] == lines[1]["reward_mean"]
 
 
 @pytest.mark.parametrize("changes", [{"gradient_checkpointing": True}, {"bf16": True}], ids=str)
 def test_sampling_and_training_agree_under(tmp_path: Path, changes: dict[str, Any]) -> None:
-    run = trainer(tmp_path, reward_funcs=uneven, max_steps=3, num_iterations=2, **changes)
-    run.train()
-    first, second, _, _ = run.state.log_history
+    first, second, _, _ = logged(trainer(tmp_path, reward_funcs=uneven, max_steps=3, num_iterations=2, **changes))
     assert first["ratio_mean"] == 1 and first["approx_kl"] == 0 and second["approx_kl"] > 0
     assert first["engine_logp_diff_max"] < (0.2 if "bf16" in changes else 1e-4)
-
-
-def test_the_reward_rises(tmp_path: Path) -> None:
-    """With eight seeds of model and roll-outs it rose by 0.55 to 0.79."""
-    run = trainer(tmp_path, max_steps=16, per_device_train_batch_size=32, num_generations=8, learning_rate=1e-2)
-    run.train()
-    rewards = [line["reward_mean"] for line in run.state.log_history[:-1]]
-    assert sum(rewards[-4:]) / 4 > rewards[0] + 0.3

@@ -9,25 +9,22 @@ import torch
 
 from llm_rl.grpo.extensions import EntropyBonus, Extension, ImportanceCorrection
 from llm_rl.grpo.trainer import GRPOTrainer
-from tests.llm_rl.helpers.tiny_grpo import (
-    WORDS,
-    KeepGradients,
-    arguments,
-    distinct_rows,
-    length,
-    new_model,
-    small_ids,
-    tokenizer,
-)
+from tests.llm_rl.helpers.tiny_grpo import WORDS, arguments, distinct_rows, length, new_model, small_ids, tokenizer
 from tests.llm_rl.helpers.tiny_pictures import FAMILIES, picture, processor, seeing_model, shown
 from tests.llm_rl.helpers.trl_steps import LENGTH, ScriptedEngine, trl_gradients
+from tests.llm_rl.helpers.watch import gradients_of
 
 pytest.importorskip("trl", reason="the comparison needs TRL: pip install 'sudoku-dllm[trl]'")
 
-NARROW = {"clip_low": 0.002, "clip_high": 0.004}
 # With Adam's own epsilon a step magnifies rounding where gradients are small: TRL's rewards have single precision.
 TWO_STEPS = {"max_steps": 2, "num_iterations": 2, "learning_rate": 2e-3, "adam_epsilon": 1e-4}
-
+SEQUENCES = {
+    "importance_sampling_level": "sequence",
+    "kl_weight": 0.1,
+    "clip_low": 0.002,
+    "clip_high": 0.004,
+    **TWO_STEPS,
+}
 BOUNDS = {"token": (0.6, 1.5), "sequence": (0.1, 10.0)}
 
 CASES: dict[str, tuple[dict[str, Any], Extension | None, dict[str, Any]]] = {
@@ -37,11 +34,7 @@ CASES: dict[str, tuple[dict[str, Any], Extension | None, dict[str, Any]]] = {
     "all tokens of a batch": ({"loss_type": "bnpo", "kl_weight": 0.05}, None, {}),
     "a reference": ({"loss_type": "grpo", "kl_weight": 0.3}, None, {}),
     **{
-        f"ratios of sequences, {loss_type}": (
-            {"loss_type": loss_type, "importance_sampling_level": "sequence", "kl_weight": 0.1, **NARROW, **TWO_STEPS},
-            None,
-            {},
-        )
+        f"ratios of sequences, {loss_type}": ({"loss_type": loss_type, **SEQUENCES}, None, {})
         for loss_type in ("grpo", "bnpo", "dr_grpo", "dapo")
     },
     "two rewards": ({"loss_type": "grpo", "reward_weights": [1.0, 0.3]}, None, {}),
@@ -70,21 +63,14 @@ TRL_NAMES = {"kl_weight": "beta", "clip_low": "epsilon", "clip_high": "epsilon_h
 
 
 def our_gradients(
-    folder: Path,
-    model: Any,
-    reward_funcs: Any,
-    extension: Extension | None,
-    processor: Any = None,
-    data: Any = None,
-    **settings: Any,
-) -> list[dict[str, torch.Tensor]]:
-    kept = KeepGradients()
+    folder: Path, model: Any, reward_funcs: Any, extension: Extension | None,
+    processor: Any = None, data: Any = None, **settings: Any,
+) -> list[dict[str, torch.Tensor]]:  # fmt: skip
     common = {"max_completion_length": LENGTH, "max_grad_norm": 0.0, **settings}
     extensions = [] if extension is None else [copy.deepcopy(extension)]
     rows, eyes = data or distinct_rows(2), processor or tokenizer()
-    given: dict[str, Any] = {"engine": ScriptedEngine(), "callbacks": [kept], "extensions": extensions}
-    GRPOTrainer(model, reward_funcs, arguments(folder, **common), rows, eyes, **given).train()
-    return kept.steps
+    given: dict[str, Any] = {"engine": ScriptedEngine(), "extensions": extensions}
+    return gradients_of(GRPOTrainer(model, reward_funcs, arguments(folder, **common), rows, eyes, **given))
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
@@ -14,6 +14,13 @@ class Weightless:
 
     def load_weights(self, model: Any) -> None:
         pass
+
+
+class Says(Weightless):
+    """An engine whose completions a function of prompts and parameters gives."""
+
+    def __init__(self, generate: Callable[[Any, SamplingParams], list[Completion]]) -> None:
+        self.generate = generate
 
 
 class FixedEngine(Weightless):
@@ -36,14 +43,17 @@ class FixedEngine(Weightless):
         return [*ids[:-1], params.eos_token_ids[0]] if digest[1] % 3 else ids
 
 
-def every_second_ends(completions: Sequence[Completion], end: int) -> list[Completion]:
-    """The first, the third and so on never end, the others do after one to five tokens, whatever was sampled."""
-    result = []
-    for number, (ids, logprobs) in enumerate(completions):
-        kept = len(ids) if number % 2 == 0 else 1 + number % 5
-        going_on = [token if token != end else 1 for token in ids[:kept]]
-        result.append(Completion(going_on if number % 2 == 0 else [*going_on[:-1], end], logprobs and logprobs[:kept]))
-    return result
+class EndingEngine(TransformersEngine):
+    """Of what it samples the first, the third and so on never end, the others do after one to five tokens."""
+
+    def generate(self, prompts: Any, params: Any) -> list[Completion]:
+        result, end = [], params.eos_token_ids[0]
+        for number, (ids, logprobs) in enumerate(super().generate(prompts, params)):
+            kept = len(ids) if number % 2 == 0 else 1 + number % 5
+            going_on = [token if token != end else 1 for token in ids[:kept]]
+            written = going_on if number % 2 == 0 else [*going_on[:-1], end]
+            result.append(Completion(written, logprobs and logprobs[:kept]))
+        return result
 
 
 class BiasedEngine(TransformersEngine):

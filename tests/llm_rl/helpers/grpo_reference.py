@@ -21,6 +21,12 @@ def token_logps(model: Any, sample: Sample, temperature: float) -> list[Tensor]:
     return logps(model, sample.prompt_ids, sample.completion_ids, temperature)
 
 
+def known_logps(model: Any, samples: Sequence[Sample], temperature: float) -> list[list[float]]:
+    """Those of a model that is not trained."""
+    with torch.no_grad():
+        return [[float(value) for value in token_logps(model, sample, temperature)] for sample in samples]
+
+
 def share_of(loss_type: str, rows: int, length: int, tokens: int, longest: int) -> float:
     """What a token of a completion weighs, of so many rows and of so many tokens in all."""
     of_all = 1 / max(1, tokens)

@@ -25,23 +25,16 @@ from llm_rl.raro.batches import TokenBudgetEngine
 from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
 from llm_rl.training.lora import add_lora
 from llm_rl.training.sharding import whole
+from tests.helpers.warm_process import run_in_two_processes
 from tests.llm_rl.helpers import tiny_dpo, tiny_grpo, tiny_ppo, tiny_raro, tiny_vapor, tool_runs
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
-from tests.llm_rl.helpers.tiny_grpo import (
-    EXPERTS,
-    KeepGradients,
-    distinct_rows,
-    go_on,
-    new_model,
-    small_ids,
-    tokenizer,
-    unless_cut,
-    untimed,
-)
+from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer, untimed
 from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
+from tests.llm_rl.helpers.tool_play import chat_model
+from tests.llm_rl.helpers.watch import KeepGradients, spy
 
 KINDS: dict[str, Any] = {"grpo": tiny_grpo, "ppo": tiny_ppo, "dpo": tiny_dpo, "vapor": tiny_vapor, "raro": tiny_raro}
-REWARDS = {"small_ids": small_ids, "unless_cut": unless_cut}
+REWARDS = {"small_ids": tiny_grpo.small_ids, "unless_cut": tiny_grpo.unless_cut}
 OF_A_PROCESS = {"reward_std", "groups_without_spread"}
 """What PPO logs of its own roll-out alone."""
 
@@ -109,7 +102,7 @@ def made(folder: Path, settings: dict[str, Any], callbacks: list[Any]) -> Any:
     given: dict[str, Any] = {"callbacks": callbacks}
     if changes.pop("tools", False):
         player = tool_runs.DrawingPlayer() if own else tool_runs.fixed_player()
-        return tool_runs.trainer(kind, folder, player, callbacks, dtype=dtype, **changes)
+        return tool_runs.trainer(kind, folder, player, chat_model(dtype=dtype), given=given, **changes)
     if kind == "vapor":
         model = tiny_vapor.tag_model(dtype)
         given |= {"engine": TaggingEngine()} if own else {"ref_model": tiny_vapor.shifted_model()}
@@ -121,17 +114,17 @@ def made(folder: Path, settings: dict[str, Any], callbacks: list[Any]) -> Any:
         model = new_model(dtype=dtype, tie_word_embeddings=tied)
     if kind in ("grpo", "ppo"):
         prompt = changes.pop("prompt", None)
-        changes["data"] = distinct_rows() if prompt is None else [{"prompt": prompt}] * 8
+        changes["data"] = tiny_grpo.distinct_rows() if prompt is None else [{"prompt": prompt}] * 8
         changes["reward_funcs"] = REWARDS[changes.pop("reward", "small_ids")]
         replay = changes.pop("replay", None)
         if own:  # completions that end
             model.lm_head.weight.data[tokenizer().eos_token_id] += 0.5
         if replay or not own:
             given["engine"] = Replay(replay) if replay else FixedEngine()
-        given |= {"next_turn": go_on} if changes.get("max_turns", 1) > 1 else {}
+        given |= {"next_turn": tiny_grpo.go_on} if changes.get("max_turns", 1) > 1 else {}
     if chosen := changes.pop("extensions", {}):
         given["extensions"] = [
-            getattr(extensions, name)(**({"rows": EXPERTS} if name == "Chord" else {}), **options)
+            getattr(extensions, name)(**({"rows": tiny_grpo.EXPERTS} if name == "Chord" else {}), **options)
             for name, options in chosen.items()
         ]
     if adapters:
@@ -160,6 +153,13 @@ def play(folder: Path, settings: dict[str, Any], kill_after: int = 0) -> Any:
     return run
 
 
+def in_two_processes(folder: Path, runs: dict[str, dict[str, Any]]) -> Path:
+    """`record` of runs by their names in two processes of one job; the folder with what they tell."""
+    done = run_in_two_processes(Path(__file__), [folder, json.dumps(runs)])
+    assert done.returncode == 0, done.stderr[-4000:]
+    return folder
+
+
 def record(stem: Path, settings: dict[str, Any]) -> None:
     """Train once, and write down this process's logs, samples, gradients, final weights and evaluation."""
     changes, kept = dict(settings), KeepGradients()
@@ -167,16 +167,13 @@ def record(stem: Path, settings: dict[str, Any]) -> None:
     notes: dict[str, Any] = {"error": None, "logs": [], "samples": []}
     try:
         run = made(stem, changes, [kept])
-        if settings["kind"] == "grpo":
-            scoring = run._prepare_rollout
-
-            def noting(samples: Any) -> Any:
-                notes["samples"].append([(s.prompt_ids, s.completion_ids, s.engine_logprobs) for s in samples])
-                return scoring(samples)
-
-            run._prepare_rollout = noting
+        roll_outs = spy(run, "_prepare_rollout") if settings["kind"] == "grpo" else []
         run.train(resume_from_checkpoint=resume)
         notes["logs"] = run.state.log_history
+        notes["samples"] = [
+            [(one.prompt_ids, one.completion_ids, one.engine_logprobs) for one in call.arguments[0]]
+            for call in roll_outs
+        ]
         steps = {f"{step}.{name}": value for step, found in enumerate(kept.steps) for name, value in found.items()}
         named = ((name, each) for name, each in run.model.named_parameters() if each.requires_grad)
         ends = {f"end.{name}": whole(each.detach()).clone() for name, each in named}

@@ -1,20 +1,25 @@
 """Servers for `ServerEngine`, and policies with adapters that they can be told."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from llm_rl import add_lora
+from llm_rl.rollout.generation import Completion, SamplingParams
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.server.client import CompletionClient
 from llm_rl.rollout.server.errors import ServerError
 from tests.helpers.warm_process import start_script
-from tests.llm_rl.helpers.tiny_grpo import new_model
+from tests.llm_rl.helpers.tiny_grpo import move, new_model, tokenizer
 
+EOS = tokenizer().eos_token_id
+PARAMS = SamplingParams(max_new_tokens=6, temperature=0.8, eos_token_ids=(EOS, 5, 7), pad_token_id=EOS)
+PROMPTS = [[5], [6, 7, 8, 9], [10, 11]] * 4
 SERVER = Path(__file__).with_name("completion_server.py")
 
 
@@ -56,13 +61,12 @@ def policy(base: Any = None, seed: int = 1) -> Any:
     return model
 
 
-def move(model: Any, seed: int, size: float) -> None:
-    """Add noise to what is trained."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                parameter += size * torch.randn(parameter.shape, generator=generator)
+def assert_sampled_from(model: Any, completions: Sequence[Completion], within: float = 1e-5) -> None:
+    """Log-probabilities are the policy's, and a completion ends at its first end token or is the longest."""
+    for prompt, (ids, logprobs) in zip(PROMPTS, completions, strict=True):
+        ends = [token in PARAMS.eos_token_ids for token in ids]
+        assert not any(ends[:-1]) and (ends[-1] or len(ids) == PARAMS.max_new_tokens)
+        assert logprobs == pytest.approx(token_logprobs(model, prompt, ids, PARAMS.temperature), abs=within)
 
 
 def token_logprobs(model: Any, prompt: list[int], ids: list[int], temperature: float) -> list[float]:

@@ -1,6 +1,9 @@
 """Tiny random models of other architectures than Llama, and samples of all lengths to score with them."""
 
+from typing import Any
+
 import torch
+from peft import LoraConfig, get_peft_model
 from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaForCausalLM
 
 from llm_rl.rollout.data import Sample
@@ -25,6 +28,12 @@ def graded(prompt_ids: list[int]) -> tuple[LlamaForCausalLM, torch.Tensor]:
         hidden = model.model(torch.tensor([prompt_ids])).last_hidden_state[0, -1]
         model.lm_head.weight.copy_(torch.outer(logits, hidden / hidden.square().sum()))
     return model, logits
+
+
+def adapted(r: int = 2, *targets: str) -> Any:
+    """The tiny Llama with LoRA whose weights are not those of a fresh start."""
+    config = LoraConfig(r=r, target_modules=[*(targets or ("q_proj", "v_proj"))], init_lora_weights=False)
+    return get_peft_model(new_model(), config)
 
 
 def gpt2() -> GPT2LMHeadModel:

@@ -1,5 +1,6 @@
 """DPO on the tiny model of `tiny_grpo`."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,10 @@ def pairs(count: int = 8) -> list[dict[str, Any]]:
     ]
 
 
-def chats(count: int = 8) -> list[dict[str, Any]]:
-    """`pairs` as messages."""
-    return [
-        {
-            "prompt": [{"role": "user", "content": row["prompt"]}],
-            **{name: [{"role": "assistant", "content": row[name]}] for name in ("chosen", "rejected")},
-        }
-        for row in pairs(count)
-    ]
+def chats(rows: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+    """Pairs as messages."""
+    roles = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
+    return [{name: [{"role": role, "content": row[name]}] for name, role in roles.items()} for row in rows]
 
 
 def arguments(folder: Path, **changes: Any) -> DPOArguments:

@@ -10,13 +10,10 @@ from typing import Any, TypeVar
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, TrainerCallback
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
-from llm_rl.rollout.data import Sample
-from llm_rl.rollout.trainer import RolloutTrainer
-from llm_rl.training.sharding import whole
 from tests.helpers import SHORT
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
@@ -33,23 +30,35 @@ EXPERTS = [
 ]
 """Answers for CHORD."""
 Kind = TypeVar("Kind")
+SAVING: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1}
 TIMES = {"train_runtime", "train_samples_per_second", "train_steps_per_second"}
 
 
 @cache
 def tokenizer() -> PreTrainedTokenizerFast:
-    """Byte-pair encoding trained on a few words; pad is the end token."""
+    """Of a few words."""
+    texts = [" ".join([first, *WORDS, "user assistant"]) for first in WORDS] * 3
+    return byte_pairs(texts, 90, sorted(set("".join(texts))), chat_template=CHAT)
+
+
+def byte_pairs(texts: Sequence[str], size: int, alphabet: Sequence[str], **options: Any) -> PreTrainedTokenizerFast:
+    """Byte-pair encoding trained on texts; pad is the end token."""
     backend = Tokenizer(models.BPE(unk_token=None))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
-    texts = [" ".join([first, *WORDS, "user assistant"]) for first in WORDS] * 3
-    special = trainers.BpeTrainer(
-        vocab_size=90, special_tokens=["<|end|>"], initial_alphabet=sorted(set("".join(texts))), show_progress=False
+    ends = {"eos_token": "<|end|>", "pad_token": "<|end|>"}
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=["<|end|>"], initial_alphabet=alphabet, show_progress=False
     )
-    backend.train_from_iterator(texts, special)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend, eos_token="<|end|>", pad_token="<|end|>", chat_template=CHAT
-    )
+    backend.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **ends, **options)
+
+
+def with_template(names: Any, template: str | None) -> Any:
+    """A copy of a tokenizer with another chat template."""
+    changed = copy.deepcopy(names)
+    changed.chat_template = template
+    return changed
 
 
 def new_model(seed: int = 0, dtype: torch.dtype = torch.float32, **changes: Any) -> LlamaForCausalLM:
@@ -61,6 +70,15 @@ def new_model(seed: int = 0, dtype: torch.dtype = torch.float32, **changes: Any)
         "pad_token_id": tokenizer().pad_token_id,
     }  # fmt: skip
     return LlamaForCausalLM(LlamaConfig(**{**settings, **changes})).to(dtype)
+
+
+def move(model: Any, seed: int, size: float) -> None:
+    """Add noise to what is trained."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter += size * torch.randn(parameter.shape, generator=generator)
 
 
 def rows(count: int = 8) -> list[dict[str, Any]]:
@@ -98,6 +116,11 @@ def least_at_two(completion_ids: list[list[int]], trainer_state: Any, **kwargs: 
     return [share + 2.0 * (trainer_state.global_step != 2) for share in small_ids(completion_ids)]
 
 
+def ones(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
+    """The same for all."""
+    return [1.0] * len(completion_ids)
+
+
 def length(completion_ids: list[list[int]], **kwargs: Any) -> list[float]:
     return [len(ids) / 10 for ids in completion_ids]
 
@@ -109,14 +132,8 @@ def go_on(row: Mapping[str, Any], turns: Sequence[str]) -> str | None:
 
 def settings(folder: Path, **changes: Any) -> dict[str, Any]:
     """Arguments of a short training with roll-outs of 8 completions, for any trainer of roll-outs."""
-    chosen: dict[str, Any] = {
-        "output_dir": str(folder),
-        "max_steps": 1,
-        "per_device_train_batch_size": 8,
-        "max_completion_length": 6,
-        **SHORT,
-    }
-    return {**chosen, **changes}
+    sizes = {"max_steps": 1, "per_device_train_batch_size": 8, "max_completion_length": 6}
+    return {"output_dir": str(folder), **sizes, **SHORT, **changes}
 
 
 def arguments(folder: Path, **changes: Any) -> GRPOArguments:
@@ -124,17 +141,9 @@ def arguments(folder: Path, **changes: Any) -> GRPOArguments:
 
 
 def trainer_of(
-    kind: Callable[..., Kind],
-    arguments: Callable[..., Any],
-    folder: Path,
-    model: Any = None,
-    *,
-    reward_funcs: Any = small_ids,
-    data: Any = None,
-    names: Any = None,
-    given: dict[str, Any] | None = None,
-    **changes: Any,
-) -> Kind:
+    kind: Callable[..., Kind], arguments: Callable[..., Any], folder: Path, model: Any = None,
+    *, reward_funcs: Any = small_ids, data: Any = None, names: Any = None, given: Any = None, **changes: Any,
+) -> Kind:  # fmt: skip
     """A trainer of roll-outs, unless told otherwise of the tiny model on the tiny rows."""
     model, data = new_model() if model is None else model, rows() if data is None else data
     return kind(model, reward_funcs, arguments(folder, **changes), data, names or tokenizer(), **(given or {}))
@@ -147,39 +156,3 @@ def trainer(folder: Path, model: Any = None, **changes: Any) -> GRPOTrainer:
 def untimed(lines: list[dict[str, float]]) -> list[dict[str, float]]:
     """Log lines without what the clock decides."""
     return [{name: value for name, value in line.items() if name not in TIMES} for line in lines]
-
-
-class KeepGradients(TrainerCallback):
-    """Copies what the optimizer is about to apply at each step."""
-
-    def __init__(self) -> None:
-        self.steps: list[dict[str, torch.Tensor]] = []
-
-    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):  # type: ignore[no-untyped-def]
-        named = ((name, param) for name, param in model.named_parameters() if param.grad is not None)
-        self.steps.append({name: whole(param.grad).clone() for name, param in named})
-
-
-class KeepSteps(KeepGradients):
-    """The weights before each step as well."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weights: list[dict[str, torch.Tensor]] = []
-
-    def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):  # type: ignore[no-untyped-def]
-        super().on_pre_optimizer_step(args, state, control, model=model, **kwargs)
-        self.weights.append(copy.deepcopy(model.state_dict()))
-
-
-def keep_samples(run: RolloutTrainer) -> list[Sample]:
-    samples: list[Sample] = []
-    original = run._generate_completions
-
-    def keeping(*args: Any, **kwargs: Any) -> list[Sample]:
-        drawn = original(*args, **kwargs)
-        samples.extend(drawn)
-        return drawn
-
-    run._generate_completions = keeping  # type: ignore[method-assign]
-    return samples

@@ -1,5 +1,6 @@
 """RARO on the tiny Llama: a policy and a critic that write by a script, so that all can be computed by hand."""
 
+import copy
 import hashlib
 import re
 from collections import Counter
@@ -8,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import AddedToken
 
 from llm_rl.raro import RAROArguments, RAROTrainer
 from llm_rl.rollout.generation import Completion, SamplingParams
 from tests.helpers import SHORT
 from tests.llm_rl.helpers.fixed_engine import Weightless
 from tests.llm_rl.helpers.tiny_vapor import tag_model, tag_tokenizer
+from tests.llm_rl.helpers.watch import Call
 
 PROMPT = re.compile(r"(?:Q (?P<question>.*)|C (?P<asked>.*)\|(?P<first>.*)\|(?P<second>.*))\n\n", re.DOTALL)
 QUESTIONS = ["red", "blue sky", "one two three", "sun"]
@@ -73,24 +76,45 @@ def mixed_critic(question: str, first: str, second: str, n: int) -> str:
     return f"{'one ' * (draw % 3)}{label}{'…' if draw % 11 == 0 else ''}"
 
 
+def numbered(question: str, n: int) -> str:
+    """Answers that all differ."""
+    return f"<R>one</R>P {question} {n}"
+
+
+def tie(question: str, first: str, second: str, n: int) -> str:
+    return "[Tie]"
+
+
+def judged(first: str, right: bool) -> str:
+    """The label of a critic who sees this answer first, and finds the expert's or takes the policy's for it."""
+    return "[Answer 1]" if first.startswith("E") is right else "[Answer 2]"
+
+
+def asked_of_critic(run: RAROTrainer) -> list[dict[str, str]]:
+    """What the critic of a run was asked by a scripted engine."""
+    return [one for one in run.engine.asked if "asked" in one]  # type: ignore[attr-defined]
+
+
+def rewards_of(advantages: Sequence[Call], *, is_critic: bool) -> list[float | None]:
+    """The rewards of one role's completions in the calls of `_with_advantages`."""
+    return [reward for call in advantages if call.named["is_critic"] == is_critic for reward in call.arguments[1]]
+
+
+def special_tokenizer(texts: Sequence[str] = SPECIAL) -> Any:
+    """`tag_tokenizer` with some texts as special tokens."""
+    names = copy.deepcopy(tag_tokenizer())
+    names.add_tokens([AddedToken(text, special=True) for text in texts], special_tokens=True)
+    return names
+
+
 def arguments(folder: Path, **changes: Any) -> RAROArguments:
     chosen: dict[str, Any] = {
-        "output_dir": str(folder),
-        "max_steps": 1,
-        "per_device_train_batch_size": 16,
-        "num_generations": 4,
-        "critic_generations": 4,
-        "max_completion_length": 40,
-        "max_tokens_per_batch": 1024,
-        "reasoning_tags": ["<R>", "</R>"],
-        "prompt_format": "text",
-        "policy_system": "",
-        "policy_template": "Q {question}",
-        "critic_system": "",
-        "critic_template": "C {question}|{answer_1}|{answer_2}",
-        **SHORT,
-        "max_grad_norm": 0.0,
-    }
+        "output_dir": str(folder), "max_steps": 1, "per_device_train_batch_size": 16, "num_generations": 4,
+        "critic_generations": 4, "max_completion_length": 40, "max_tokens_per_batch": 1024,
+        "reasoning_tags": ["<R>", "</R>"], "prompt_format": "text", "policy_system": "", "critic_system": "",
+        "policy_template": "Q {question}", "critic_template": "C {question}|{answer_1}|{answer_2}",
+        **SHORT, "max_grad_norm": 0.0,
+    }  # fmt: skip
     return RAROArguments(**{**chosen, **changes})
 
 
@@ -99,15 +123,10 @@ def raro_model(dtype: torch.dtype = torch.float32) -> Any:
 
 
 def trainer(
-    folder: Path,
-    model: Any = None,
-    *,
-    policy: Policy = mixed_policy,
-    critic: Critic = mixed_critic,
-    data: Any = None,
-    given: Any = None,
+    folder: Path, model: Any = None,
+    *, policy: Policy = mixed_policy, critic: Critic = mixed_critic, data: Any = None, given: Any = None,
     **changes: Any,
-) -> RAROTrainer:
+) -> RAROTrainer:  # fmt: skip
     return RAROTrainer(
         raro_model() if model is None else model,
         arguments(folder, **changes),

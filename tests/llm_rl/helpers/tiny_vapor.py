@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerFast
 
 from llm_rl.rollout.generation import SamplingParams
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
 from tests.helpers import SHORT
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
-from tests.llm_rl.helpers.tiny_grpo import WORDS, new_model, trainer_of
+from tests.llm_rl.helpers.tiny_grpo import WORDS, byte_pairs, move, new_model, trainer_of
 
 COMPLETIONS = [
     "<REASONING>red red</REASONING><RESPONSE>sky</RESPONSE>",
@@ -36,17 +36,9 @@ ROWS = [
 
 @cache
 def tag_tokenizer() -> PreTrainedTokenizerFast:
-    """Byte-pair encoding of any text, in which tags and what follows share tokens."""
-    backend = Tokenizer(models.BPE(unk_token=None))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
+    """Of any text, in which tags and what follows share tokens."""
     texts = [text for text in COMPLETIONS for _ in range(3)] + [" ".join(WORDS)] * 3
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    special = trainers.BpeTrainer(
-        vocab_size=320, special_tokens=["<|end|>"], initial_alphabet=alphabet, show_progress=False
-    )
-    backend.train_from_iterator(texts, special)
-    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end|>", pad_token="<|end|>")
+    return byte_pairs(texts, 320, ByteLevel.alphabet())
 
 
 def tag_model(dtype: torch.dtype = torch.float32, **changes: Any) -> Any:
@@ -57,10 +49,8 @@ def tag_model(dtype: torch.dtype = torch.float32, **changes: Any) -> Any:
 
 def shifted_model() -> Any:
     """A reference near `tag_model`, so that at the first update the ratios are not 1."""
-    model, generator = tag_model(torch.float64), torch.Generator().manual_seed(3)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 2e-3 * torch.randn(parameter.shape, generator=generator)
+    model = tag_model(torch.float64)
+    move(model, seed=3, size=2e-3)
     return model
 
 

@@ -13,6 +13,10 @@ from llm_rl.tools.template import TOOL_CHAT_TEMPLATE
 from tests.llm_rl.helpers.fixed_engine import Weightless
 
 END = "<|im_end|>"
+FRAME = "\n<|im_start|>tool\n<tool_response>\n", "\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+"""What stands between a turn and a result, and between the result and the next turn."""
+CALL = '<tool_call>\n{"name": "up", "arguments": {"by": 1}}\n</tool_call>'
+CALL_OBJECT = {"type": "function", "function": {"name": "up", "arguments": {"by": 1}}}
 
 
 @cache
@@ -33,18 +37,39 @@ def chat_tokenizer(merged: tuple[str, ...] = ("ab", "\n\n", "11")) -> PreTrained
 
 
 def tokens(text: str) -> list[int]:
-    """The tokens of a text one byte each where they are no tags: not what the tokenizer would give."""
-    names, ids = chat_tokenizer(), []
+    """The tokens of a text one byte each where they are no end tokens: not what the tokenizer would give."""
+    ids = []
     for index, part in enumerate(text.split(END)):
-        ids += [names.eos_token_id] if index else []
-        ids += [token for byte in part for token in names(byte, add_special_tokens=False)["input_ids"]]
+        ids += [chat_tokenizer().eos_token_id] if index else []
+        ids += letters(part)
     return ids
 
 
-def chat_model(seed: int = 0, dtype: torch.dtype = torch.float64) -> LlamaForCausalLM:
-    """A tiny random Llama for the tokenizer."""
+def answered(text: str) -> str:
+    """A result between two turns."""
+    return text.join(FRAME)
+
+
+def answered_tokens(ids: Sequence[int]) -> list[int]:
+    """The tokens of a result in their frame, which merge with none of it."""
+    before, behind = map(encoded, FRAME)
+    return [*before, *ids, *behind]
+
+
+def letters(text: str) -> list[int]:
+    """The tokens of a text one byte each, tags too."""
+    return [token for byte in text for token in encoded(byte)]
+
+
+def encoded(text: str) -> list[int]:
+    """What the tokenizer gives."""
+    return chat_tokenizer()(text, add_special_tokens=False)["input_ids"]
+
+
+def chat_model(seed: int = 0, dtype: torch.dtype = torch.float64, names: Any = None) -> LlamaForCausalLM:
+    """A tiny random Llama for the tokenizer, or for another."""
     torch.manual_seed(seed)
-    names = chat_tokenizer()
+    names = names or chat_tokenizer()
     shape = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
     ends = {"bos_token_id": None, "eos_token_id": names.eos_token_id, "pad_token_id": names.pad_token_id}
     config = LlamaConfig(vocab_size=len(names), max_position_embeddings=4096, initializer_range=0.2, **shape, **ends)

@@ -16,10 +16,11 @@ from llm_rl.ppo.arguments import PPOArguments
 from llm_rl.ppo.trainer import PPOTrainer
 from llm_rl.rollout.generation import Completion, SamplingParams
 from tests.llm_rl.helpers.fixed_engine import Weightless
-from tests.llm_rl.helpers.tiny_grpo import settings
+from tests.llm_rl.helpers.tiny_grpo import length, settings
 from tests.llm_rl.helpers.tool_play import END, Count, chat_model, chat_tokenizer, tokens, up
 
 ROWS = [{"prompt": [{"role": "user", "content": "Count"}], "goal": goal} for goal in range(2, 10)]
+TO_FOUR = ROWS[2:3]
 TURNS = [up(1), up(2), up(3), up(9), f"ab{END}", f"<tool_call>up</tool_call>{END}", "no end"]
 """Calls that count, one that raises, a final answer, a call that is none, a turn without end."""
 KINDS: dict[str, Any] = {"grpo": (GRPOTrainer, GRPOArguments), "ppo": (PPOTrainer, PPOArguments)}
@@ -66,15 +67,20 @@ class DrawingPlayer(Player):
 
 
 def trainer(
-    kind: str,
-    folder: Path,
-    player: Player,
-    callbacks: list[Any] | None = None,
-    dtype: torch.dtype = torch.float32,
-    **changes: Any,
-) -> Any:
-    """A trainer of "grpo" or "ppo" on `Count`."""
+    kind: str, folder: Path, engine: Any, model: Any = None,
+    *, data: Any = ROWS, names: Any = None, given: dict[str, Any] | None = None, **changes: Any,
+) -> Any:  # fmt: skip
+    """A trainer of "grpo" or "ppo", unless it is given others of the tiny model on `Count`."""
     made, arguments = KINDS[kind]
+    offered: dict[str, Any] = {"environment_factory": Count, **(given or {})}
+    if "tools" in offered:
+        del offered["environment_factory"]
     args = arguments(**settings(folder, **{**GIVEN, **changes}))
-    given: dict[str, Any] = {"engine": player, "environment_factory": Count, "callbacks": callbacks}
-    return made(chat_model(dtype=dtype), None, args, ROWS, chat_tokenizer(), **given)
+    model, rewards = chat_model() if model is None else model, length if "tools" in offered else None
+    return made(model, rewards, args, data, names or chat_tokenizer(), engine=engine, **offered)
+
+
+def grpo_of_two(folder: Path, engine: Any, model: Any = None, **changes: Any) -> GRPOTrainer:
+    """GRPO on two conversations about counting to four."""
+    chosen = {"data": TO_FOUR, "num_generations": 2, "per_device_train_batch_size": 2, **changes}
+    return trainer("grpo", folder, engine, model, **chosen)

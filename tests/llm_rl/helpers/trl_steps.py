@@ -9,7 +9,8 @@ import torch
 from llm_rl.rollout.generation import Completion, SamplingParams
 from tests.helpers import SHORT
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
-from tests.llm_rl.helpers.tiny_grpo import KeepGradients, distinct_rows, tokenizer
+from tests.llm_rl.helpers.tiny_grpo import distinct_rows, tokenizer
+from tests.llm_rl.helpers.watch import gradients_of
 
 LENGTH = 6
 
@@ -60,7 +61,6 @@ def trl_gradients(
         "max_completion_length": LENGTH, "max_grad_norm": 0.0, "bf16": False, "gradient_checkpointing": False,
         "temperature": 1.0, "use_bias_correction_kl": False,
     }  # fmt: skip
-    kept = KeepGradients()
     model.save_pretrained(folder / "model")
     model.config._name_or_path = str(folder / "model")  # where the copy for the reference is loaded from
     run = Scripted(
@@ -69,7 +69,5 @@ def trl_gradients(
         args=GRPOConfig(**{**common, **settings}),
         train_dataset=Dataset.from_list(distinct_rows(2) if rows is None else rows),
         processing_class=tokenizer() if processor is None else processor,
-        callbacks=[kept],
     )
-    run.train()
-    return kept.steps
+    return gradients_of(run)

@@ -12,6 +12,7 @@ import pytest
 
 from llm_rl.integrations.verl.rows import critic_row, policy_row
 from llm_rl.raro import PolicyRows, Prompts
+from tests.llm_rl.helpers.tiny_raro import special_tokenizer
 
 pytest.importorskip("verl", reason="verl is not installed, see docs/raro.md")
 
@@ -23,6 +24,8 @@ from verl.trainer.ppo.reward import load_reward_manager
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
+from tests.llm_rl.helpers.tiny_grpo import with_template
+
 CONFIGS = Path(__file__).parents[3] / "configs" / "verl"
 ROWS = [{"question": f"{n} and one?", "answer": f"<REASONING>add</REASONING>{n + 1}"} for n in range(4)]
 LIMIT = 48
@@ -31,6 +34,12 @@ LIMIT = 48
 def configuration(*changes):
     with initialize_config_dir(str(CONFIGS), version_base=None):
         return compose("raro", [f"data.max_response_length={LIMIT}", *changes])
+
+
+def chat_tokenizer(*special):
+    """`tag_tokenizer` with a chat template, and texts that are special tokens."""
+    template = "{% for turn in messages %}{{ turn.role }}: {{ turn.content }}\n{% endfor %}"
+    return with_template(special_tokenizer(special), template)
 
 
 def question_row(role, number=0, split="train", **changes):
@@ -82,10 +91,9 @@ def roll_out(config, tokenizer, says, rows, uids=None, step=1, **options):
         return await asyncio.gather(*(one(worker, row, uid) for row, uid in zip(rows, names, strict=True)))
 
     outputs = asyncio.run(run())
-    extra = [output.extra_fields["reward_extra_info"] for output in outputs]
     scores = [
-        {"reward_score": output.reward_score, "reward_extra_info": info}
-        for output, info in zip(outputs, extra, strict=True)
+        {"reward_score": output.reward_score, "reward_extra_info": output.extra_fields["reward_extra_info"]}
+        for output in outputs
     ]
     return outputs, scores, server
 

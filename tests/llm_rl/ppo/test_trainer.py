@@ -6,22 +6,19 @@ from typing import Any
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file
 
 from llm_rl.ppo.arguments import PPOArguments
 from llm_rl.ppo.trainer import PPOTrainer
-from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine
-from tests.llm_rl.helpers.fixed_engine import FixedEngine, Weightless, every_second_ends
-from tests.llm_rl.helpers.grpo_reference import token_logps
+from llm_rl.rollout.generation import Completion, SamplingParams
+from llm_rl.training.errors import CheckpointError
+from tests.helpers.refusals import refused
+from tests.llm_rl.helpers.fixed_engine import EndingEngine, FixedEngine, Says
+from tests.llm_rl.helpers.grpo_reference import known_logps, token_logps
 from tests.llm_rl.helpers.small_models import gemma2
-from tests.llm_rl.helpers.tiny_grpo import KeepSteps, distinct_rows, keep_samples, new_model, rows, small_ids
+from tests.llm_rl.helpers.tiny_grpo import SAVING, distinct_rows, least_at_two, new_model, ones, rows, small_ids
 from tests.llm_rl.helpers.tiny_ppo import slow_loss, slow_roll_out, slow_values, trainer
-
-
-class EndingEngine(TransformersEngine):
-    """Samples from the model, but ends every second completion early, and no other one."""
-
-    def generate(self, prompts: Any, params: SamplingParams) -> list[Completion]:
-        return every_second_ends(super().generate(prompts, params), params.eos_token_ids[0])
+from tests.llm_rl.helpers.watch import KeepSteps, assert_gradients, gradients_of, keep_samples, logged, trained
 
 
 @pytest.mark.parametrize(
@@ -53,25 +50,21 @@ def test_gradients_equal_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
     run.train()
     assert len({len(s.prompt_ids) for s in samples}) > 1 and {s.truncated for s in samples} == {True, False}
     rewards = small_ids([sample.completion_ids for sample in samples])
-    with torch.no_grad():
-        old = [[float(value) for value in token_logps(start, s, args.temperature)] for s in samples]
-        values = [[float(value) for value in slow_values(start, head, s)] for s in samples]
-        ref = [[float(value) for value in token_logps(reference, s, args.temperature)] for s in samples]
-    ref_or_none = ref if "kl_weight" in changes else None
-    advantages, returns = slow_roll_out(args, samples, rewards, old, values, ref_or_none)
+    old = known_logps(start, samples, args.temperature)
+    ref = known_logps(reference, samples, args.temperature) if "kl_weight" in changes else None
+    values = [[float(value) for value in slow_values(start, head, s)] for s in samples]
+    advantages, returns = slow_roll_out(args, samples, rewards, old, values, ref)
     for step in (0, 1):
         now, its_head = copy.deepcopy(start), copy.deepcopy(head)
         weights = kept.weights[step]
         now.load_state_dict({n.removeprefix("model."): w for n, w in weights.items() if n.startswith("model.")})
         its_head.load_state_dict({name: weights[f"value_function.head.{name}"] for name in ("weight", "bias")})
-        loss = slow_loss(now, its_head, args, samples, old, values, ref_or_none, advantages, returns)
+        loss = slow_loss(now, its_head, args, samples, old, values, ref, advantages, returns)
         loss.backward()
         assert run.state.log_history[step]["loss"] == pytest.approx(loss.item(), abs=2e-6)
-        expected = {f"model.{name}": p.grad for name, p in now.named_parameters()}
-        expected |= {f"value_function.head.{name}": p.grad for name, p in its_head.named_parameters()}
-        assert expected.keys() == kept.steps[step].keys()
-        for name, gradient in expected.items():
-            assert gradient is not None and (kept.steps[step][name] - gradient).abs().max() < 1e-6, (step, name)
+        assert len(kept.steps[step]) == len([*now.parameters(), *its_head.parameters()])
+        assert_gradients(kept.steps[step], now, "model.")
+        assert_gradients(kept.steps[step], its_head, "value_function.head.")
     first, second = run.state.log_history[:2]
     assert first["clip_frac"] == first["value_clip_frac"] == 0 and first["ratio_mean"] == pytest.approx(1)
     assert second["clip_frac"] > 0 and (second["value_clip_frac"] > 0) == (args.cliprange_value is not None)
@@ -79,11 +72,11 @@ def test_gradients_equal_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
 
 def test_without_values_and_discount_it_is_reinforce(tmp_path: Path) -> None:
     """γ = λ = 1 and V = 0: the gradient of −mean over tokens of whitened reward · log π."""
-    kept, start = KeepSteps(), new_model(dtype=torch.float64)
+    start = new_model(dtype=torch.float64)
     settings = {"lam": 1.0, "num_ppo_epochs": 1, "vf_coef": 0.0, "max_grad_norm": 0.0}
-    run = trainer(tmp_path, copy.deepcopy(start), given={"callbacks": [kept], "engine": EndingEngine()}, **settings)
+    run = trainer(tmp_path, copy.deepcopy(start), given={"engine": EndingEngine()}, **settings)
     samples = keep_samples(run)
-    run.train()
+    (gradients,) = gradients_of(run)
     rewards = small_ids([sample.completion_ids for sample in samples])
     paid = [reward for sample, reward in zip(samples, rewards, strict=True) for _ in sample.completion_ids]
     mean, std = statistics.mean(paid), statistics.pstdev(paid)
@@ -91,32 +84,23 @@ def test_without_values_and_discount_it_is_reinforce(tmp_path: Path) -> None:
     for sample, reward in zip(samples, rewards, strict=True):
         total = total - (reward - mean) / std * torch.stack(token_logps(start, sample, 1.0)).sum()
     (total / len(paid)).backward()
-    for name, param in start.named_parameters():
-        assert param.grad is not None and (kept.steps[0][f"model.{name}"] - param.grad).abs().max() < 1e-6, name
-    assert max(float(param.grad.abs().max()) for param in start.parameters() if param.grad is not None) > 1e-3
-    assert not kept.steps[0]["value_function.head.weight"].any()
+    assert_gradients(gradients, start, "model.")
+    assert max(float(gradient.abs().max()) for gradient in gradients.values()) > 1e-3
+    assert not gradients["value_function.head.weight"].any()
 
 
-class ChainEngine(Weightless):
-    """Walks a chain of five tokens to the end; whatever the policy says."""
-
-    chain = (11, 12, 13, 14)
-
-    def generate(self, prompts: Any, params: SamplingParams) -> list[Completion]:
-        return [Completion([*self.chain, params.eos_token_ids[0]], None) for _ in prompts]
+def chain(prompts: Any, params: SamplingParams) -> list[Completion]:
+    """Five tokens to the end, whatever the policy says."""
+    return [Completion([11, 12, 13, 14, params.eos_token_ids[0]], None) for _ in prompts]
 
 
 @pytest.mark.parametrize("value_function", ["head", "model"])
 def test_the_values_of_a_chain_are_found(tmp_path: Path, value_function: str) -> None:
     """A reward of 1 at the end of five tokens is worth γ^4 before the first and 1 before the last."""
-
-    def one(completions: list[str], **kwargs: Any) -> list[float]:
-        return [1.0] * len(completions)
-
     # The weight of the values leaves the policy, which moves the same features about, next to no part in the step.
     settings = {"max_steps": 80, "gamma": 0.5, "lam": 0.5, "vf_coef": 1e4, "learning_rate": 5e-3}
     run = trainer(
-        tmp_path, reward_funcs=one, data=[{"prompt": "red green"}] * 4, given={"engine": ChainEngine()},
+        tmp_path, reward_funcs=ones, data=[{"prompt": "red green"}] * 4, given={"engine": Says(chain)},
         cliprange_value=None, lr_scheduler_type="linear", value_function=value_function, per_device_train_batch_size=2,
         **settings,
     )  # fmt: skip
@@ -130,15 +114,12 @@ def test_the_values_of_a_chain_are_found(tmp_path: Path, value_function: str) ->
 
 def test_each_log_line_has_the_monitors(tmp_path: Path) -> None:
     changes = {"max_steps": 4, "num_ppo_epochs": 4, "kl_weight": 0.1}
-    run = trainer(tmp_path, data=distinct_rows(), given={"engine": FixedEngine()}, **changes)
-    run.train()
+    lines = logged(trainer(tmp_path, data=distinct_rows(), given={"engine": FixedEngine()}, **changes))[:4]
     names = {"reward_mean", "reward_std", "approx_kl", "clip_frac", "entropy", "grad_norm", "kl", "ratio_mean"}
     names |= {"policy_loss", "value_loss", "value_clip_frac", "value_mean", "explained_variance"}
-    for line in run.state.log_history[:4]:
-        assert names - {"kl"} <= line.keys()
-    first = run.state.log_history[0]
-    assert "kl" in first and first["value_mean"] == 0 and first["reward_std"] > 0
-    assert len({line["reward_mean"] for line in run.state.log_history[:4]}) == 1
+    assert all(names - {"kl"} <= line.keys() for line in lines)
+    assert "kl" in lines[0] and lines[0]["value_mean"] == 0 and lines[0]["reward_std"] > 0
+    assert len({line["reward_mean"] for line in lines}) == 1
 
 
 def test_adapters_and_head_train_and_all_else_stays(tmp_path: Path) -> None:
@@ -146,8 +127,7 @@ def test_adapters_and_head_train_and_all_else_stays(tmp_path: Path) -> None:
     adapted = get_peft_model(base, LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
     before = copy.deepcopy(adapted.state_dict())
     saving = {"save_strategy": "steps", "save_steps": 2, "max_steps": 2, "kl_weight": 0.1, "learning_rate": 1e-2}
-    run = trainer(tmp_path, adapted, **saving)
-    run.train()
+    run = trained(trainer(tmp_path, adapted, **saving))
     for name, weight in adapted.state_dict().items():
         assert torch.equal(weight, before[name]) == ("lora_" not in name), name
     assert run.value_function.head.weight.any()
@@ -156,13 +136,9 @@ def test_adapters_and_head_train_and_all_else_stays(tmp_path: Path) -> None:
 
 
 def test_a_value_model_of_its_own_leaves_the_policy_alone(tmp_path: Path) -> None:
-    kept, other = KeepSteps(), new_model(seed=3)
+    other = new_model(seed=3)
     settings = {"value_function": "model", "num_ppo_epochs": 1, "lam": 1.0}
-
-    def nothing(completions: list[str], **kwargs: Any) -> list[float]:
-        return [1.0] * len(completions)
-
-    run = trainer(tmp_path, reward_funcs=nothing, given={"value_model": other, "callbacks": [kept]}, **settings)
+    run = trainer(tmp_path, reward_funcs=ones, given={"value_model": other}, **settings)
     torch.nn.init.ones_(run.value_function.head.weight)
     (batch,) = run._roll_out(rows(8))
     with torch.no_grad():
@@ -172,18 +148,8 @@ def test_a_value_model_of_its_own_leaves_the_policy_alone(tmp_path: Path) -> Non
         whole = torch.cat([batch.prompt_ids, batch.completion_ids], 1)[row : row + 1]
         hidden = other.model(whole).last_hidden_state[0]
     assert batch.old_values[row, 0] == pytest.approx(float(hidden[batch.prompt_ids.shape[1] - 1].sum()), abs=1e-4)  # type: ignore[attr-defined]
-    run.train()
-    assert any(name.startswith("value_function.trunk") for name in kept.steps[0])
-    assert not any("lm_head" in name for name in kept.steps[0] if name.startswith("value_function"))
-
-
-def test_the_reward_rises(tmp_path: Path) -> None:
-    """With eight seeds of model and roll-outs it rose by 0.33 to 0.68."""
-    settings = {"per_device_train_batch_size": 32, "num_generations": 4, "num_ppo_epochs": 2}
-    run = trainer(tmp_path, max_steps=16, learning_rate=1e-2, **settings)
-    run.train()
-    rewards = [line["reward_mean"] for line in run.state.log_history[:-1]]
-    assert sum(rewards[-4:]) / 4 > rewards[0] + 0.15
+    learned = [name for name in gradients_of(run)[0] if name.startswith("value_function")]
+    assert any("value_function.trunk" in name for name in learned) and not any("lm_head" in name for name in learned)
 
 
 def test_what_is_not_supported_raises(tmp_path: Path) -> None:
@@ -191,6 +157,28 @@ def test_what_is_not_supported_raises(tmp_path: Path) -> None:
         trainer(tmp_path, given={"value_model": new_model()})
     with pytest.raises(ValueError, match="lacks the value function's weights"):
         trainer(tmp_path, given={"optimizers": (torch.optim.SGD(new_model().parameters()), None)})
-    with pytest.raises(ValueError, match="Gemma2ForCausalLM does more than multiply"):
-        trainer(tmp_path, gemma2())
+    refused("Gemma2ForCausalLM does more than multiply", lambda: trainer(tmp_path, gemma2()))
     assert issubclass(PPOTrainer.__annotations__["args"], PPOArguments)
+
+
+# Checkpoints
+
+
+def test_a_checkpoint_without_its_value_function_is_refused(tmp_path: Path) -> None:
+    trainer(tmp_path, **SAVING).train()
+    other = trainer(tmp_path, **SAVING, max_steps=2, value_function="model", resume_with_changes=True)
+    with pytest.raises(CheckpointError, match="holds a value function of another kind or size"):
+        other.train(resume_from_checkpoint="last")
+    (tmp_path / "checkpoint-1" / "value_function.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"value_function\.safetensors"):
+        trainer(tmp_path, **SAVING, max_steps=2).train(resume_from_checkpoint="last")
+
+
+def test_the_best_value_function_is_found_again(tmp_path: Path) -> None:
+    each_step = {"eval_strategy": "steps", "eval_steps": 1, **SAVING, "max_steps": 3}
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "eval_reward_mean", "greater_is_better": False}
+    given = {"eval_dataset": distinct_rows(6)}
+    run = trained(trainer(tmp_path, learning_rate=1e-2, reward_funcs=least_at_two, given=given, **each_step, **best))
+    assert run.state.best_model_checkpoint == str(tmp_path / "checkpoint-2")
+    found = load_file(tmp_path / "checkpoint-2" / "value_function.safetensors")
+    assert torch.equal(found["head.weight"], run.value_function.head.weight)

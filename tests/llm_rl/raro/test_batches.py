@@ -6,28 +6,20 @@ from typing import Any
 import pytest
 import torch
 
-from llm_rl.raro import Pair, RAROTrainer
+from llm_rl.raro import Pair
 from llm_rl.raro.batches import RoleBatch, RoleSample, Room, TokenBudgetEngine, role_batches, token_budget_batches
 from tests.helpers.refusals import refused
-from tests.llm_rl.helpers.raro_spies import keep_rewards
-from tests.llm_rl.helpers.tiny_raro import raro_model, rows, trainer
+from tests.llm_rl.helpers.tiny_raro import asked_of_critic, raro_model, rewards_of, rows, tie, trainer
 from tests.llm_rl.helpers.tiny_vapor import tag_model, tag_tokenizer
+from tests.llm_rl.helpers.watch import spy
 
 LONG = "two " * 50
 LIMIT = 70
 
 
-def growing(run: list[RAROTrainer]) -> Any:
-    """Short answers at first; at the second step one in four is so long that the critic's prompt has no room."""
-
-    def policy(question: str, n: int) -> str:
-        return f"P {n} {LONG if run[0].state.global_step and n == 1 else ''}"
-
-    return policy
-
-
-def tie(question: str, first: str, second: str, n: int) -> str:
-    return "[Tie]"
+def bounded(by: str) -> tuple[Any, int]:
+    """A model and a budget of tokens for a batch; one of them holds `LIMIT` tokens, the other more."""
+    return (raro_model(), LIMIT) if by == "tokens" else (tag_model(max_position_embeddings=LIMIT), 1024)
 
 
 @pytest.mark.parametrize(
@@ -37,28 +29,24 @@ def tie(question: str, first: str, second: str, n: int) -> str:
 def test_an_answer_too_long_to_be_judged_is_over_length(
     tmp_path: Path, bound: str, critic_batch: str, overlength_reward: float | None
 ) -> None:
-    runs: list[RAROTrainer] = []
+    """Answers are short at first; at the second step one in four is so long that the critic's prompt has no room."""
+
+    def growing(question: str, n: int) -> str:
+        return f"P {n} {LONG if run.state.global_step and n == 1 else ''}"
+
+    model, budget = bounded(bound)
     run = trainer(
-        tmp_path,
-        tag_model(max_position_embeddings=LIMIT) if bound == "positions" else raro_model(),
-        policy=growing(runs),
-        critic=tie,
-        max_tokens_per_batch=LIMIT if bound == "tokens" else 1024,
-        max_completion_length=60,
-        max_critic_completion_length=15,
-        overlength_reward=overlength_reward,
-        critic_batch=critic_batch,
-        max_steps=2,
-    )
-    runs.append(run)
-    rewards = keep_rewards(run)
+        tmp_path, model, policy=growing, critic=tie, max_tokens_per_batch=budget, max_completion_length=60,
+        max_critic_completion_length=15, overlength_reward=overlength_reward, critic_batch=critic_batch, max_steps=2,
+    )  # fmt: skip
+    advantages = spy(run, "_with_advantages")
     run.train()
     first, second = run.state.log_history[:2]
     assert first["policy/too_long_frac"] == 0 and second["policy/too_long_frac"] == 1 / 4
     assert second["policy/overlength_rate"] == 0 and second["policy/answered"] == 1
-    assert rewards[False][16:] == [0.6, overlength_reward, 0.6, 0.6] * 4
+    assert rewards_of(advantages, is_critic=False)[16:] == [0.6, overlength_reward, 0.6, 0.6] * 4
     assert second["policy/dropped_frac"] == (1 / 4 if overlength_reward is None else 0)
-    asked = [one for one in run.engine.asked if "asked" in one]  # type: ignore[attr-defined]
+    asked = asked_of_critic(run)
     assert asked and not any(LONG.strip() in one["first"] + one["second"] for one in asked)
     assert len(run.replay) == 16 + 12 and not any(LONG.strip() in pair.policy_answer for pair in run.replay.pairs)
 
@@ -68,29 +56,24 @@ def test_history_of_a_larger_budget_is_not_judged(tmp_path: Path) -> None:
     run = trainer(tmp_path, policy=lambda question, n: f"P {n}", critic=tie, **changes)
     run.replay.add([Pair("x", "red", "E red", f"P old {LONG}", 0), Pair("y", "red", "E red", "P old", 0)])
     run.train()
-    asked = {one["first"] + one["second"] for one in run.engine.asked if "asked" in one}  # type: ignore[attr-defined]
+    asked = {one["first"] + one["second"] for one in asked_of_critic(run)}
     assert any("P old" in one for one in asked) and not any(LONG.strip() in one for one in asked)
 
 
 @pytest.mark.parametrize("bound", ["tokens", "positions"])
 def test_a_question_that_does_not_fit_stops_the_step_before_it_begins(tmp_path: Path, bound: str) -> None:
-    model = tag_model(max_position_embeddings=LIMIT) if bound == "positions" else raro_model()
+    model, budget = bounded(bound)
     data = [*rows(3), {"question": "sun", "answer": f"E {LONG}", "wanted": "4"}]
-    budget = LIMIT if bound == "tokens" else 1024
     run = trainer(tmp_path, model, data=data, max_tokens_per_batch=budget, max_critic_completion_length=20)
-    told = (
-        rf"the critic's prompt.*none of the policy's yet, has \d+ tokens.*{budget}.*raise max_tokens_per_batch, lower "
-    )
-    refused(told + r"max_critic_completion_length.*leave out the question 'sun'", lambda: run.train())
+    why = rf"the critic's prompt.*none of the policy's yet, has \d+ tokens.*{budget}.*raise max_tokens_per_batch, lower"
+    refused(f"{why} max_critic_completion_length.*leave out the question 'sun'", lambda: run.train())
     assert run.engine.asked == []  # type: ignore[attr-defined]
 
 
 def test_a_policy_prompt_that_does_not_fit(tmp_path: Path) -> None:
     run = trainer(tmp_path, max_tokens_per_batch=12)
-    told = (
-        r"the policy's prompt has \d+ tokens.*up to 40, but max_tokens_per_batch is 12 .* lower max_completion_length"
-    )
-    refused(told, lambda: run.train())
+    why = r"the policy's prompt has \d+ tokens.*up to 40, but max_tokens_per_batch is 12 .* lower max_completion_length"
+    refused(why, lambda: run.train())
     assert run.engine.asked == []  # type: ignore[attr-defined]
 
 
@@ -140,7 +123,6 @@ def test_a_batch_is_of_one_role() -> None:
     batches = role_batches(samples, 26, pad_id=0)
     assert [batch.of_critic for batch in batches] == sorted(batch.of_critic for batch in batches)
     for batch in batches:
-        assert batch.is_critic is not None and batch.advantages is not None
         lengths = batch.prompt_mask.sum(1)
         assert torch.equal(batch.is_critic, lengths % 2 == 0)
         assert torch.allclose(batch.advantages, lengths / 10)

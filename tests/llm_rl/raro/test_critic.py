@@ -1,11 +1,9 @@
 """Who is asked what, and what each label is worth: the game end to end with roles that write by a script."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,41 +13,15 @@ from llm_rl.raro.critic import Critique, Request, dealt, draws, orders, record_c
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.generation import Completion, SamplingParams
 from tests.llm_rl.helpers import tiny_raro
-from tests.llm_rl.helpers.raro_spies import keep_rewards, spy
-from tests.llm_rl.helpers.tiny_raro import ScriptedEngine, mixed_critic, mixed_policy, rows, trainer
+from tests.llm_rl.helpers.fixed_engine import Says
+from tests.llm_rl.helpers.tiny_raro import mixed_critic, mixed_policy, numbered, rewards_of, rows, trainer
 from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
-
-TEXTS = {
-    ("expert", True): "[Answer 1]", ("expert", False): "[Answer 2]", ("policy", True): "[Answer 2]",
-    ("policy", False): "[Answer 1]", ("tie", True): "[Tie]", ("tie", False): "[Tie]",
-}  # fmt: skip
-"""What a critic writes for a label where the expert's answer comes first, or second."""
-
-
-def numbered(question: str, n: int) -> str:
-    return f"<R>one</R>P {question} {n}"
+from tests.llm_rl.helpers.watch import logged, spy
 
 
 def labeled(wanted: str, first: str) -> str:
-    return TEXTS[wanted, first.startswith("E")]
-
-
-class RecordingEngine(ScriptedEngine):
-    """Takes a system prompt off, and keeps what was asked for."""
-
-    def __init__(self, policy: Any, critic: Any) -> None:
-        super().__init__(policy, critic)
-        self.limits: dict[bool, set[int]] = {False: set(), True: set()}
-        self.systems: list[str] = []
-
-    def generate(self, prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
-        bare = []
-        for prompt in prompts:
-            system, user = re.fullmatch(r"(Judge!\n\n)?(.*)", tag_tokenizer().decode(prompt), re.DOTALL).groups()  # type: ignore
-            self.limits[user.startswith("C ")].add(params.max_new_tokens)
-            self.systems.append(f"{user[0]}{system or ''}")
-            bare.append(tag_tokenizer()(user)["input_ids"])
-        return super().generate(bare, params)
+    """What a critic writes for a label who sees this answer first."""
+    return "[Tie]" if wanted == "tie" else tiny_raro.judged(first, wanted == "expert")
 
 
 # Rewards
@@ -62,16 +34,15 @@ def test_every_label_in_both_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     def critic(question: str, first: str, second: str, n: int) -> str:
         assert first.startswith("E") is expert_first
-        return TEXTS[wanted[question], expert_first]
+        return labeled(wanted[question], first)
 
     sizes = {"per_device_train_batch_size": 12, "critic_pairs": 12}
     run = trainer(tmp_path, policy=numbered, critic=critic, data=rows(3), **sizes)
-    rewards = keep_rewards(run)
+    advantages = spy(run, "_with_advantages")
     run.train()
-    assert Counter(rewards[False]) == {0.0: 4, 1.0: 4, 0.6: 4}
-    assert Counter(rewards[True]) == {1.0: 16, 0.0: 16, 0.55: 16}
-    asked = [(one["asked"], one["first"]) for one in run.engine.asked if "asked" in one]  # type: ignore[attr-defined]
-    assert {question for question, _ in asked} == set(wanted)
+    assert Counter(rewards_of(advantages, is_critic=False)) == {0.0: 4, 1.0: 4, 0.6: 4}
+    assert Counter(rewards_of(advantages, is_critic=True)) == {1.0: 16, 0.0: 16, 0.55: 16}
+    assert {one["asked"] for one in tiny_raro.asked_of_critic(run)} == set(wanted)
 
 
 def test_which_reward_belongs_to_which_completion(tmp_path: Path) -> None:
@@ -103,9 +74,7 @@ def test_labels_of_a_second_critique_are_the_reward(tmp_path: Path, critic_batch
         calls[pair := frozenset((first, second))] += 1
         return "hm" if calls[pair] <= silent else "[Tie]"
 
-    run = trainer(tmp_path, policy=numbered, critic=critic, critic_batch=critic_batch)
-    run.train()
-    line = run.state.log_history[0]
+    line = logged(trainer(tmp_path, policy=numbered, critic=critic, critic_batch=critic_batch))[0]
     assert line["policy/reward_mean"] == pytest.approx(0.6) and line["policy/rejudged_frac"] == 1
     assert line["policy/dropped_frac"] == 0
     assert line["critic/dropped_frac"] == (1 if critic_batch == "mixed" else 0)
@@ -123,19 +92,22 @@ def test_what_the_critic_quotes_is_no_label(tmp_path: Path, quoted: str) -> None
     said = f"It reads {texts[quoted]} ."
     assert parse_label(said, True) is Label.EXPERT
     roles = {"policy": lambda question, n: texts["policy"], "critic": lambda question, first, second, n: said}
-    run = trainer(tmp_path, data=data, num_generations=16, **roles)
-    run.train()
-    line = run.state.log_history[0]
+    line = logged(trainer(tmp_path, data=data, num_generations=16, **roles))[0]
     assert line["critic/unparsable_rate"] == line["policy/dropped_frac"] == 1
 
 
 def test_the_critics_length_and_system_prompt(tmp_path: Path) -> None:
-    engine = RecordingEngine(mixed_policy, mixed_critic)
+    scripted, asked = tiny_raro.ScriptedEngine(mixed_policy, mixed_critic), set[tuple[str, int]]()
+
+    def without_system(prompts: Sequence[Sequence[int]], params: SamplingParams) -> list[Completion]:
+        texts = tag_tokenizer().batch_decode(prompts)
+        asked.update((text.partition(" ")[0], params.max_new_tokens) for text in texts)
+        bare = [text.removeprefix("Judge!\n\n") for text in texts]
+        return scripted.generate(tag_tokenizer()(bare)["input_ids"], params)
+
     changes = {"max_critic_completion_length": 33, "critic_system": "Judge!"}
-    run = trainer(tmp_path, given={"engine": engine}, **changes)
-    run.train()
-    assert engine.limits == {False: {40}, True: {33}}
-    assert set(engine.systems) == {"Q", "CJudge!\n\n"}
+    trainer(tmp_path, given={"engine": Says(without_system)}, **changes).train()
+    assert asked == {("Q", 40), ("Judge!\n\nC", 33)}
 
 
 def test_each_of_several_critiques_has_an_order_of_its_own(tmp_path: Path) -> None:
@@ -156,12 +128,11 @@ def half_equal(question: str, n: int) -> str:
 @pytest.mark.parametrize("equal_pairs", [True, False])
 def test_equal_pairs_are_judged_and_trained_on_if_asked_for(tmp_path: Path, equal_pairs: bool) -> None:
     data = [{"question": name, "answer": f"E {name}"} for name in ("red", "sun", "ice", "fog")]
-    roles = {"policy": half_equal, "critic": lambda question, first, second, n: "[Tie]"}
     changes = {"critic_pairs": 64, "critic_equal_pairs": equal_pairs, "max_steps": 2}
-    run = trainer(tmp_path, data=data, **roles, **changes)
-    judged, trained = spy(run.critic, "judge"), spy(run, "_critic_samples")
+    run = trainer(tmp_path, data=data, policy=half_equal, critic=tiny_raro.tie, **changes)
+    judgments, lessons = spy(run.critic, "judge"), spy(run, "_critic_samples")
     run.train()
-    for step, (judging, training) in enumerate(zip(judged, trained, strict=True)):
+    for step, (judging, training) in enumerate(zip(judgments, lessons, strict=True)):
         assert Counter(pair.equal for pair in judging.arguments[0]) == {True: 8, False: 8}
         pairs = Counter(group[0].request.pair.equal for group in training.arguments[0])
         # The second step has all of the first as history beside its own.
@@ -191,10 +162,8 @@ def test_one_pair_a_step_is_fresh_and_history_in_turn(tmp_path: Path) -> None:
     assert [run.args.history_pairs(step) for step in range(4)] == [0, 1, 0, 1]
     steps = spy(run, "_critic_samples")
     run.train()
-    trained = [group[0].request.replayed for step in steps for group in step.arguments[0]]
-    assert trained == [False, True, False, True]
-    counts = {3: [1, 2, 1, 2], 4: [2, 2, 2, 2]}
-    for pairs, expected in counts.items():
+    assert [group[0].request.replayed for step in steps for group in step.arguments[0]] == [False, True] * 2
+    for pairs, expected in ((3, [1, 2, 1, 2]), (4, [2, 2, 2, 2])):
         args = tiny_raro.arguments(tmp_path, critic_pairs=pairs)
         assert [args.history_pairs(step) for step in range(4)] == expected
     args = tiny_raro.arguments(tmp_path, critic_pairs=1, num_iterations=2)
@@ -247,7 +216,6 @@ def test_random_numbers_and_dealing_do_not_depend_on_processes() -> None:
     assert draws(1, 2, 3).random(4).tolist() == draws(1, 2, 3).random(4).tolist() != draws(1, 2, 4).random(4).tolist()
     for count in (0, 1, 7):
         parts = [dealt(list(range(count)), 3, process) for process in range(3)]
-        assert [item for part in parts for item in part] == list(range(count)) and max(map(len, parts)) - min(
-            map(len, parts)
-        ) <= 1
+        sizes = [len(part) for part in parts]
+        assert [item for part in parts for item in part] == list(range(count)) and max(sizes) - min(sizes) <= 1
     assert orders(0.2, False) == [True] and orders(0.7, False) == [False] and orders(0.7, True) == [True, False]

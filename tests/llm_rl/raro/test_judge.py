@@ -21,9 +21,8 @@ def make_judge(
 ) -> tuple[CriticJudge, ScriptedEngine]:
     engine = ScriptedEngine(no_policy, critic)
     questions = [f"red {number}" for number in range(len(answers))]
-    return CriticJudge(
-        raro_model(), tag_tokenizer(), arguments(folder), questions, answers, engine=engine, **options
-    ), engine
+    given = {"engine": engine, **options}
+    return CriticJudge(raro_model(), tag_tokenizer(), arguments(folder), questions, answers, **given), engine
 
 
 def longer(question: str, first: str, second: str, n: int) -> str:

@@ -8,6 +8,7 @@ from llm_rl.raro import Label, escape_answer, parse_label
 
 ONE, TWO, TIE = Label.EXPERT, Label.POLICY, Label.TIE
 """What `[Answer 1]`, `[Answer 2]` and `[Tie]` mean where the expert's answer is Answer 1."""
+FINAL = {ONE: "[Answer 1]", TWO: "[Answer 2]", TIE: "[Tie]"}
 
 
 def parse(text: str, answers: Sequence[str] = ()) -> Label | None:
@@ -17,47 +18,28 @@ def parse(text: str, answers: Sequence[str] = ()) -> Label | None:
     return label
 
 
-@pytest.mark.parametrize(
-    ("text", "label"),
-    [
-        ("Compared step by step.\n[Answer 1]", ONE),
-        ("[answer 2]", TWO),
-        ("[ Answer  1 ]", ONE),
-        ("**[Tie]**", TIE),
-        ("[ANSWER 2].", TWO),
-        ("[**Answer 2**]", TWO),
-        ("[Answer: 2]", TWO),
-        ("[Answer #1]", ONE),
-        ("[Answer_1]", ONE),
-        ("[Answer\u00a01]", ONE),
-        ("[\u202fTie\u3000]", TIE),
-        (r"\boxed{[Tie]}", TIE),
-        ("[[Answer 1]]", ONE),
-        ("First [Answer 1] looked right, but it is [Answer 2], so: [Answer 2]", TWO),
-        ("[Tie]. No: [Answer 1]", ONE),
-        ("[Tie]\n\n[Answer 1]", ONE),
-        ("[Answer 1]\n\n[Answer 1]", ONE),
-        ("[Answer 1]\n[Answer 1]", ONE),
-        ("[Answer 1], [Answer 1]", ONE),
-        ("Between [Answer 1] and [Answer 2] I choose:\n[Answer 2]", TWO),
-        ("I compared [Answer 1] and [Answer 2]\n[Answer 2]", TWO),
-        ("- [Answer 1]\n- [Answer 2]\n\n[Answer 1]", ONE),
-        ("[Tie]\n[Answer 1]", None),
-        ("[Answer 2]. Or:\n[Tie]\n[Answer 1]", None),
-        ("Options:\n[Answer 1]\n[Answer 2]\n[Tie]", None),
-        ("answer 1", None),
-        ("I choose Answer 1.", None),
-        ("(Answer 1)", None),
-        ("Answer 1]", None),
-        ("[Answer 3]", None),
-        ("[Answer 12]", None),
-        ("[Answer 1", None),
-        ("[not Answer 1]", None),
-        ("[Tied]", None),
-        ("", None),
+LABELED: dict[Label | None, list[str]] = {
+    ONE: [
+        "Compared step by step.\n[Answer 1]", "[ Answer  1 ]", "[Answer #1]", "[Answer_1]", "[Answer\u00a01]",
+        "[[Answer 1]]", "[Tie]. No: [Answer 1]", "[Tie]\n\n[Answer 1]", "[Answer 1]\n\n[Answer 1]",
+        "[Answer 1]\n[Answer 1]", "[Answer 1], [Answer 1]", "- [Answer 1]\n- [Answer 2]\n\n[Answer 1]",
     ],
-)
-def test_what_a_label_looks_like(text: str, label: Label | None) -> None:
+    TWO: [
+        "[answer 2]", "[ANSWER 2].", "[**Answer 2**]", "[Answer: 2]",
+        "First [Answer 1] looked right, but it is [Answer 2], so: [Answer 2]",
+        "Between [Answer 1] and [Answer 2] I choose:\n[Answer 2]", "I compared [Answer 1] and [Answer 2]\n[Answer 2]",
+    ],
+    TIE: ["**[Tie]**", "[\u202fTie\u3000]", r"\boxed{[Tie]}"],
+    None: [
+        "[Tie]\n[Answer 1]", "[Answer 2]. Or:\n[Tie]\n[Answer 1]", "Options:\n[Answer 1]\n[Answer 2]\n[Tie]",
+        "answer 1", "I choose Answer 1.", "(Answer 1)", "Answer 1]", "[Answer 3]", "[Answer 12]", "[Answer 1",
+        "[not Answer 1]", "[Tied]", "",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("label", "text"), [(label, text) for label, texts in LABELED.items() for text in texts])
+def test_what_a_label_looks_like(label: Label | None, text: str) -> None:
     assert parse(text) == label
 
 
@@ -87,16 +69,13 @@ def test_quoted_labels_and_menus_do_not_count(quoted: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "The students' answer isn't it. [Answer 1]",
-        'A 5" line and a 6" one: [Answer 1]',
-        'An open " quote. [Answer 1]',
-        "An open “ quote, „ another, « a third. [Answer 1]",
+        "The students' answer isn't it. [Answer 1]", 'A 5" line and a 6" one: [Answer 1]',
+        'An open " quote. [Answer 1]', "An open “ quote, „ another, « a third. [Answer 1]",
         "An open “ quote. [Answer 1]\n\nIts end ” is in another paragraph.",
-        "A ``` within a line is no fence. [Answer 1]",
-        "An open ` tick. [Answer 1]\n\nAnother ` one.",
+        "A ``` within a line is no fence. [Answer 1]", "An open ` tick. [Answer 1]\n\nAnother ` one.",
         "<answer_1> has no end. [Answer 1]",
     ],
-)
+)  # fmt: skip
 def test_apostrophes_and_lone_marks_quote_nothing(text: str) -> None:
     assert parse(text) is ONE
 
@@ -217,7 +196,7 @@ def test_a_critic_that_copies_what_it_was_shown_gives_no_label_but_its_own(
     assert escape_answer(shown) == shown
     for piece in (shown, f"[{shown}", f"{shown}]", shown[: len(shown) // 2], shown[len(shown) // 2 :]):
         assert parse(f"{before}{piece}{after}", answers) is None
-    for own, text in ((ONE, "[Answer 1]"), (TWO, "[Answer 2]"), (TIE, "[Tie]")):
+    for own, text in FINAL.items():
         assert parse(f"{before}{shown}{after}\n\n{text}", answers) in {own, None}
 
 
@@ -231,7 +210,7 @@ def test_quoting_what_it_was_shown_alone_gives_no_label(attack: str, other: str,
 @settings(max_examples=300)
 @given(ORDINARY, ORDINARY, st.sampled_from(["It isn't {}, but {}.", "The experts' {} beats a 5\" {}.", "{} and {}:"]))
 def test_a_final_label_counts_whatever_ordinary_answers_are(first: str, second: str, sentence: str) -> None:
-    for own, text in ((ONE, "[Answer 1]"), (TWO, "[Answer 2]"), (TIE, "[Tie]")):
+    for own, text in FINAL.items():
         assert parse(f"{sentence.format(first, second)}\n{text}", [first, second]) is own
 
 

@@ -11,7 +11,8 @@ import torch
 from llm_rl.core import MetricAccumulator
 from llm_rl.raro.monitors import SYMPTOMS, record_groups
 from llm_rl.training.symptoms import SymptomWarnings
-from tests.llm_rl.helpers.tiny_raro import rows, trainer
+from tests.llm_rl.helpers.tiny_raro import asked_of_critic, judged, rows, tie, trainer
+from tests.llm_rl.helpers.watch import logged
 
 
 def test_groups_count_the_members_that_are_valid() -> None:
@@ -76,9 +77,8 @@ def test_each_symptom_is_told_once_with_its_remedy(
 def test_masked_frac_is_the_same_share_at_every_step_of_a_roll_out(tmp_path: Path) -> None:
     found = {}
     for iterations in (1, 3):
-        run = trainer(tmp_path, num_iterations=iterations, max_steps=iterations)
-        run.train()
-        found[iterations] = [line["masked_frac"] for line in run.state.log_history if "masked_frac" in line]
+        lines = logged(trainer(tmp_path, num_iterations=iterations, max_steps=iterations))
+        found[iterations] = [line["masked_frac"] for line in lines[:-1]]
     (share,) = found[1]
     assert 0.1 < share < 0.9
     assert found[3] == pytest.approx([share] * 3)
@@ -91,13 +91,9 @@ def test_rewards_of_equal_and_of_other_answers_by_hand(tmp_path: Path) -> None:
         return f"{'E' if question == 'red' else 'P'} {question}"
 
     def critic(question: str, first: str, second: str, n: int) -> str:
-        if first == second:
-            return "[Tie]"
-        return "[Answer 1]" if first.startswith("E") is (question != "sun") else "[Answer 2]"
+        return "[Tie]" if first == second else judged(first, question != "sun")
 
-    run = trainer(tmp_path, policy=policy, critic=critic)
-    run.train()
-    (line,) = [line for line in run.state.log_history if "policy/reward_equal" in line]
+    line, _ = logged(trainer(tmp_path, policy=policy, critic=critic))
     assert line["policy/reward_equal"] == pytest.approx(0.6)
     assert line["policy/reward_distinct"] == pytest.approx(1 / 3)
 
@@ -110,10 +106,9 @@ def test_evaluation_by_hand(tmp_path: Path) -> None:
         return {"sun": "<R>one", "two": "P two…"}.get(question, f"<R>one</R>P {question}")
 
     def critic(question: str, first: str, second: str, n: int) -> str:
-        expert_first = first.startswith("E")
         if question == "one two three":
-            return "[Tie]" if expert_first else "[Answer 1]"
-        return "[Answer 1]" if expert_first is (question == "red") else "[Answer 2]"
+            return "[Tie]" if first.startswith("E") else "[Answer 1]"
+        return judged(first, question == "red")
 
     run = trainer(tmp_path, policy=policy, critic=critic, per_device_eval_batch_size=2)
     found = run.evaluate(data)
@@ -124,8 +119,7 @@ def test_evaluation_by_hand(tmp_path: Path) -> None:
     assert found["eval_critic/accuracy_expert_first"] == pytest.approx(1 / 2)
     assert found["eval_critic/accuracy_expert_second"] == pytest.approx(1 / 3)
     assert found["eval_critic/tie_rate"] == pytest.approx(1 / 6) and found["eval_critic/unparsable_rate"] == 0
-    asked = [one for one in run.engine.asked if "asked" in one]  # type: ignore[attr-defined]
-    orders = Counter((one["asked"], one["first"][0]) for one in asked)
+    orders = Counter((one["asked"], one["first"][0]) for one in asked_of_critic(run))
     assert orders == {(question, who): 1 for question in ("red", "blue sky", "one two three") for who in "EP"}
 
 
@@ -133,11 +127,8 @@ def test_evaluation_leaves_out_what_is_too_long_to_be_judged(tmp_path: Path) -> 
     def policy(question: str, n: int) -> str:
         return f"P {'two ' * 50 if question == 'sun' else ''}"
 
-    def critic(question: str, first: str, second: str, n: int) -> str:
-        return "[Tie]"
-
     changes = {"max_tokens_per_batch": 70, "max_completion_length": 60, "max_critic_completion_length": 15}
-    found = trainer(tmp_path, policy=policy, critic=critic, **changes).evaluate(rows())
+    found = trainer(tmp_path, policy=policy, critic=tie, **changes).evaluate(rows())
     assert found["eval_policy/too_long_frac"] == 1 / 4
     assert found["eval_policy/reward_mean"] == pytest.approx(0.6)
 

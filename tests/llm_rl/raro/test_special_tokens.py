@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import AddedToken
 
 from llm_rl.core import MetricAccumulator
 from llm_rl.raro import Pair, Prompts
@@ -15,8 +14,9 @@ from llm_rl.raro.special_tokens import CompletionDecoder, control_tokens
 from llm_rl.rollout.data import Sample, encode_prompt
 from llm_rl.rollout.special_tokens import break_tokens
 from tests.llm_rl.helpers import tiny_raro
-from tests.llm_rl.helpers.tiny_raro import arguments, raro_model, trainer
+from tests.llm_rl.helpers.tiny_raro import arguments, raro_model, special_tokenizer, trainer
 from tests.llm_rl.helpers.tiny_vapor import tag_tokenizer
+from tests.llm_rl.helpers.watch import trained
 
 # Control tokens
 
@@ -87,24 +87,13 @@ def test_what_broken_tokens_look_like() -> None:
 # Completions
 
 
-SPECIAL = ["<R>", "</R>", "[Answer 1]", "[Answer 2]", "[Tie]", "<|turn|>"]
-
-
-def special_tokenizer() -> Any:
-    names = copy.deepcopy(tag_tokenizer())
-    names.add_tokens([AddedToken(text, special=True) for text in SPECIAL], special_tokens=True)
-    return names
-
-
 def test_tags_and_labels_that_are_special_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = trainer(tmp_path)
-    plain.train()
+    plain = trained(trainer(tmp_path))
     names = special_tokenizer()
     monkeypatch.setattr(tiny_raro, "tag_tokenizer", lambda: names)
     model = raro_model()
     model.resize_token_embeddings(len(names))
-    run = trainer(tmp_path, model)
-    run.train()
+    run = trained(trainer(tmp_path, model))
     assert len(names("</R>")["input_ids"]) == len(names("[Tie]")["input_ids"]) == 1
     assert run.engine.asked == plain.engine.asked  # type: ignore[attr-defined]
     told = ("policy/answered", "policy/reward_mean", "critic/accuracy", "critic/tie_rate", "critic/unparsable_rate")

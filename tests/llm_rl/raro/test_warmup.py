@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from llm_rl.raro.warmup import LEAST_LABELS, CriticWarmUp
-from tests.llm_rl.helpers.tiny_raro import raro_model, trainer
+from tests.llm_rl.helpers.tiny_raro import judged, numbered, raro_model, trainer
+from tests.llm_rl.helpers.watch import assert_same_weights, trained
 
 
 def test_it_is_over_once_the_latest_labels_are_right_often_enough() -> None:
@@ -40,14 +41,6 @@ def test_a_checkpoint_goes_on_with_it() -> None:
     assert first.state_dict() == second.state_dict() and second.over is (44 / 64 >= 0.7)
 
 
-def same_answer(question: str, n: int) -> str:
-    return f"P {question} {n}"
-
-
-def judged(first: str, right: bool) -> str:
-    return "[Answer 1]" if first.startswith("E") is right else "[Answer 2]"
-
-
 @pytest.mark.parametrize("batch", ["separate", "mixed"])
 def test_the_policy_learns_nothing_from_a_critic_that_is_wrong(tmp_path: Path, batch: str) -> None:
     """A critic that is always wrong in the same words learns nothing itself, so that no weight moves; ever right, half
@@ -62,13 +55,12 @@ def test_the_policy_learns_nothing_from_a_critic_that_is_wrong(tmp_path: Path, b
 
     before = raro_model()
     settings = {"critic_batch": batch, "critic_warmup": 0.3, "max_steps": 4, "kl_weight": 0.0}
-    run = trainer(tmp_path / "wrong", copy.deepcopy(before), policy=same_answer, critic=wrong, **settings)
-    run.train()
+    run = trained(trainer(tmp_path / "wrong", copy.deepcopy(before), policy=numbered, critic=wrong, **settings))
     assert all(line["critic/warmup"] == 1 for line in run.state.log_history[:4])
     assert not any("policy/entropy" in line for line in run.state.log_history)
-    assert all(torch.equal(value, before.state_dict()[name]) for name, value in run.model.state_dict().items())
+    assert_same_weights(run.model, before)
 
-    run = trainer(tmp_path / "right", copy.deepcopy(before), policy=same_answer, critic=even_ones_lose, **settings)
+    run = trainer(tmp_path / "right", copy.deepcopy(before), policy=numbered, critic=even_ones_lose, **settings)
     run.train()
     lines = run.state.log_history[:4]
     over = [line["critic/warmup"] == 0 for line in lines]

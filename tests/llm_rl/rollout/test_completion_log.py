@@ -20,8 +20,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 def test_completions_are_shown_and_all_of_them_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = {"max_steps": 4, "num_iterations": 2, "log_completions": True}
-    run = trainer(tmp_path, reward_funcs=[small_ids, shown], **settings)
-    run.train()
+    trainer(tmp_path, reward_funcs=[small_ids, shown], **settings).train()
     records = read(tmp_path)
     assert [record["step"] for record in records] == [0] * 8 + [2] * 8
     assert {record["prompt"] for record in records} <= {row["prompt"] for row in rows()}

@@ -13,7 +13,7 @@ from llm_rl.rollout.data import RolloutBatch, Sample, check_row, decode_completi
 from llm_rl.rollout.generation import Completion, SamplingParams
 from llm_rl.training.storage import load_record, save_record
 from tests.helpers.refusals import refused
-from tests.llm_rl.helpers.fixed_engine import Weightless
+from tests.llm_rl.helpers.fixed_engine import Says
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
 
 EOS = tokenizer().eos_token_id
@@ -32,7 +32,6 @@ def test_masks_with_pad_equal_to_the_end_token() -> None:
     assert batch.completion_mask.tolist() == [[True, True, False], [True] * 3, [True, False, False]]
     assert torch.equal(batch.loss_mask, batch.completion_mask) and batch.loss_mask is not batch.completion_mask
     assert batch.truncated.tolist() == [False, True, False]
-    assert batch.sampling_per_token_logps is not None
     assert batch.sampling_per_token_logps.tolist() == [[-1, -2, 0], [-3, -4, -5], [-6, 0, 0]]
 
 
@@ -107,35 +106,20 @@ def test_messages_are_encoded_as_what_they_say_or_refused() -> None:
 
 
 def test_a_template_that_leaves_the_system_message_out_is_told() -> None:
-    names, asked = (
-        copy.deepcopy(tokenizer()),
-        [{"role": "system", "content": "one"}, {"role": "user", "content": "red"}],
-    )
-    names.chat_template = (
-        "{% if messages[1] %}{{ messages[0].content }}{% else %}one{% endif %} {{ messages[-1].content }}"
-    )
-    assert encode_prompt(asked, names, {}) == encode_prompt(asked[1:], names, {}), (
-        "the template's own, asked for by name"
-    )
+    names = copy.deepcopy(tokenizer())
+    asked = [{"role": "system", "content": "one"}, {"role": "user", "content": "red"}]
+    own = "{% if messages[1] %}{{ messages[0].content }}{% else %}one{% endif %} {{ messages[-1].content }}"
+    names.chat_template = own  # which the user may ask for by name
+    assert encode_prompt(asked, names, {}) == encode_prompt(asked[1:], names, {})
     names.chat_template = "one {{ messages[-1].content }}"
-    with pytest.raises(ValueError, match="leaves out the system message 'one'; put it into the user's message"):
-        encode_prompt(asked, names, {})
-
-
-class Scripted(Weightless):
-    """Returns what it is told."""
-
-    def __init__(self, completions: list[Completion]) -> None:
-        self.completions = completions
-
-    def generate(self, prompts: Any, params: SamplingParams) -> list[Completion]:
-        return self.completions
+    told = "leaves out the system message 'one'; put it into the user's message"
+    refused(told, lambda: encode_prompt(asked, names, {}))
 
 
 def sampled(completions: list[Completion]) -> list[Sample]:
     params = SamplingParams(max_new_tokens=3, temperature=1.0, eos_token_ids=(EOS,), pad_token_id=EOS)
     rows = [{"prompt": "red"}, {"prompt": "blue"}]
-    return sample_completions(new_model(), Scripted(completions), tokenizer(), rows, 1, params, {})
+    return sample_completions(new_model(), Says(lambda *asked: completions), tokenizer(), rows, 1, params, {})
 
 
 def test_any_engine_is_cut_at_the_first_end_token_and_its_ids_are_kept() -> None:

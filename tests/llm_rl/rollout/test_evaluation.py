@@ -7,6 +7,7 @@ import torch
 from tests.llm_rl.helpers import tiny_dpo
 from tests.llm_rl.helpers.tiny_dpo import pairs
 from tests.llm_rl.helpers.tiny_grpo import rows, small_ids, tokenizer, trainer
+from tests.llm_rl.helpers.watch import trained
 
 
 def test_one_completion_of_each_row_and_greedily_if_asked(tmp_path: Path) -> None:
@@ -38,8 +39,7 @@ def test_an_evaluation_between_log_lines_leaves_what_training_has_recorded(
     tmp_path: Path, make: Any, data: Any, name: str
 ) -> None:
     each = {"eval_strategy": "steps", "eval_steps": 1, "max_steps": 2, "logging_steps": 2}
-    run = make(tmp_path, given={"eval_dataset": data}, **each)
-    run.train()
+    run = trained(make(tmp_path, given={"eval_dataset": data}, **each))
     first, *_ = run.state.log_history
     assert first["step"] == 1 and f"eval_{name}" in first and name not in first
     (line,) = [line for line in run.state.log_history if name in line]
@@ -51,7 +51,6 @@ def test_reward_functions_log_into_the_line_of_what_they_were_asked_for(tmp_path
         log_metric("seen_step", trainer_state.global_step)
         return small_ids(completion_ids)
 
-    run = trainer(tmp_path, reward_funcs=noting, max_steps=3, given={"eval_dataset": rows(2)})
-    run.train()
+    run = trained(trainer(tmp_path, reward_funcs=noting, max_steps=3, given={"eval_dataset": rows(2)}))
     assert [line["seen_step"] for line in run.state.log_history[:3]] == [0, 1, 2]
     assert run.evaluate()["eval_seen_step"] == 3

@@ -13,6 +13,7 @@ from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.data import Sample
 from llm_rl.rollout.dynamic_sampling import replace_groups
 from tests.llm_rl.helpers.tiny_grpo import arguments, new_model, rows, small_ids, tokenizer, trainer
+from tests.llm_rl.helpers.watch import trained
 
 
 def test_a_model_by_its_folder_and_rows_of_a_data_frame(tmp_path: Path) -> None:
@@ -22,8 +23,7 @@ def test_a_model_by_its_folder_and_rows_of_a_data_frame(tmp_path: Path) -> None:
     run = GRPOTrainer(folder, small_ids, arguments(tmp_path), pd.DataFrame(rows()), eval_dataset=pd.DataFrame(rows(3)))
     run.train()
     assert run.model.dtype == torch.float32 and run.processing_class.chat_template == tokenizer().chat_template
-    plain = trainer(tmp_path, new_model(dtype=torch.bfloat16).float(), given={"eval_dataset": rows(3)})
-    plain.train()
+    plain = trained(trainer(tmp_path, new_model(dtype=torch.bfloat16).float(), given={"eval_dataset": rows(3)}))
     lines = [each.state.log_history[0] for each in (run, plain)]
     assert lines[0]["grad_norm"] == pytest.approx(lines[1]["grad_norm"], rel=1e-4)
     assert lines[0]["reward_mean"] == lines[1]["reward_mean"]
@@ -80,7 +80,7 @@ def test_rewards_stay_with_their_completions_when_groups_are_replaced(tmp_path: 
     run = trainer(tmp_path, reward_funcs=some, dynamic_sampling_attempts=20, per_device_train_batch_size=16)
     (batch,) = run._roll_out([rows()[0], rows()[1], rows()[0], rows()[2]])
     expected = [float(ids[kept].sum()) for ids, kept in zip(batch.completion_ids, batch.completion_mask, strict=True)]
-    assert batch.rewards is not None and batch.rewards.tolist() == expected
+    assert batch.rewards.tolist() == expected
     assert run.metrics.compute()["groups_replaced"] >= 0.75
 
 

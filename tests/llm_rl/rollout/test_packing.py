@@ -7,9 +7,11 @@ import torch
 from llm_rl.rollout.data import RolloutBatch
 from llm_rl.rollout.packing import packed_outputs, supports_packing
 from llm_rl.rollout.scoring import PolicyScorer
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.small_models import SAMPLES, gemma2, gpt2
-from tests.llm_rl.helpers.tiny_grpo import KeepGradients, distinct_rows, new_model, tokenizer, trainer
+from tests.llm_rl.helpers.tiny_grpo import distinct_rows, new_model, tokenizer, trainer
+from tests.llm_rl.helpers.watch import gradients_of
 
 
 @pytest.mark.parametrize("model", [new_model(), gpt2().eval(), gemma2()], ids=["llama", "gpt2", "gemma2"])
@@ -29,19 +31,13 @@ def test_logits_are_those_of_each_row_alone(model: Any) -> None:
 def test_a_step_without_padding_is_the_step_with_it(tmp_path: Path) -> None:
     steps = []
     for packs in (False, True):
-        kept = KeepGradients()
-        given = {"engine": FixedEngine(), "callbacks": [kept], "ref_model": new_model(seed=5)}
-        run = trainer(
-            tmp_path, data=distinct_rows(), given=given, kl_weight=0.1, padding_free=packs, max_steps=2,
-            num_iterations=2,
-        )  # fmt: skip
-        run.train()
-        steps.append(kept.steps)
+        given = {"engine": FixedEngine(), "ref_model": new_model(seed=5)}
+        changes = {"kl_weight": 0.1, "padding_free": packs, "max_steps": 2, "num_iterations": 2}
+        steps.append(gradients_of(trainer(tmp_path, data=distinct_rows(), given=given, **changes)))
     for padded, packed in zip(*steps, strict=True):
         for name, gradient in padded.items():
             assert (packed[name] - gradient).abs().max() < 1e-6, name
-    with pytest.raises(ValueError, match="choose one of them"):
-        trainer(tmp_path, padding_free=True, share_prompts=True)
+    refused("choose one of them", lambda: trainer(tmp_path, padding_free=True, share_prompts=True))
 
 
 def test_a_model_that_does_not_keep_rows_apart_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import torch
 from PIL import Image, ImageColor
 from transformers import TrainingArguments
 
-from llm_rl.dpo.arguments import DPOArguments
 from llm_rl.dpo.trainer import DPOTrainer
 from llm_rl.grpo.extensions import Chord, ImportanceCorrection, RolloutAhead
 from llm_rl.grpo.trainer import GRPOTrainer
@@ -30,9 +29,10 @@ from sudoku_env.envs.rendering import LAST
 from tests.helpers import SHORT
 from tests.helpers.pages import ROOT
 from tests.helpers.refusals import refused
-from tests.llm_rl.helpers import tiny_ppo
-from tests.llm_rl.helpers.tiny_grpo import KeepGradients, arguments, go_on, new_model, small_ids, tokenizer
+from tests.llm_rl.helpers import tiny_dpo, tiny_ppo
+from tests.llm_rl.helpers.tiny_grpo import SAVING, arguments, go_on, new_model, small_ids, tokenizer
 from tests.llm_rl.helpers.tiny_pictures import FAMILIES, picture, processor, seeing_model, seeing_rows
+from tests.llm_rl.helpers.watch import assert_same_weights, gradients_of, trained
 
 each_family = pytest.mark.parametrize("family", FAMILIES)
 TEXT = {"prompt": [{"role": "user", "content": "one two"}]}
@@ -94,13 +94,11 @@ def test_a_picture_is_looked_at_once_for_its_answers_with_the_gradient_of_copies
 
 @each_family
 def test_a_run_on_pictures_goes_on_bit_for_bit_in_the_middle_of_a_roll_out(tmp_path: Path, family: str) -> None:
-    settings = {"num_iterations": 2, "kl_weight": 0.1, "save_strategy": "steps", "save_steps": 1}
-    whole = seeing_trainer(tmp_path / "whole", family, max_steps=4, log_completions=True, **settings)
-    whole.train()
+    settings = {"num_iterations": 2, "kl_weight": 0.1, **SAVING}
+    whole = trained(seeing_trainer(tmp_path / "whole", family, max_steps=4, log_completions=True, **settings))
     seeing_trainer(tmp_path / "parts", family, max_steps=3, **settings).train()
-    rest = seeing_trainer(tmp_path / "parts", family, max_steps=4, **settings)
-    rest.train(resume_from_checkpoint="last")
-    assert all(torch.equal(value, rest.model.state_dict()[name]) for name, value in whole.model.state_dict().items())
+    rest = trained(seeing_trainer(tmp_path / "parts", family, max_steps=4, **settings), resume_from_checkpoint="last")
+    assert_same_weights(rest.model, whole.model)
     assert rest.evaluate() == whole.evaluate()
     prompts = [json.loads(line)["prompt"] for line in (tmp_path / "whole" / "completions.jsonl").open()]
     assert len({json.dumps(prompt) for prompt in prompts}) == 4
@@ -166,10 +164,9 @@ def test_what_cannot_take_pictures_says_so(tmp_path: Path, given: dict[str, Any]
 
 def test_trainers_models_and_functions_that_cannot_take_pictures_say_so(tmp_path: Path) -> None:
     eyes, model, rows = processor("llava"), seeing_model("llava"), seeing_rows()
-    with pytest.raises(ValueError, match="and PPOTrainer cannot take pictures"):
-        PPOTrainer(model, small_ids, tiny_ppo.arguments(tmp_path), rows, eyes)
-    with pytest.raises(ValueError, match="and DPOTrainer cannot take pictures"):
-        DPOTrainer(model, DPOArguments(str(tmp_path), use_cpu=True), rows, eyes)
+    ppo, dpo = tiny_ppo.arguments(tmp_path), tiny_dpo.arguments(tmp_path)
+    refused("and PPOTrainer cannot take pictures", lambda: PPOTrainer(model, small_ids, ppo, rows, eyes))
+    refused("and DPOTrainer cannot take pictures", lambda: DPOTrainer(model, dpo, rows, eyes))
     refused("and tools cannot take pictures", lambda: TrajectoryDataset([{**TEXT, "completion": []}], eyes, [add]))
     with pytest.raises(ValueError, match="and Blind cannot take pictures"):
         sample_and_score(model, rows, small_ids, eyes, engine=Blind())  # type: ignore[arg-type]
@@ -189,24 +186,22 @@ def test_trainers_models_and_functions_that_cannot_take_pictures_say_so(tmp_path
 def test_answers_to_pictures_are_learned_from_with_the_gradient_of_one_after_the_other(
     tmp_path: Path, family: str
 ) -> None:
-    eyes, model, kept = processor(family), seeing_model(family, dtype=torch.float64), KeepGradients()
+    eyes, model = processor(family), seeing_model(family, dtype=torch.float64)
     rows = [{**row, "chosen": "sky sea " * number} for number, row in enumerate([*seeing_rows(), TEXT], 1)]
     total = torch.zeros((), dtype=torch.float64)
     for row, item in zip(rows, SupervisedDataset(rows, eyes), strict=True):
         prompt = encode_prompt(row["prompt"], eyes, {})
         answer = item["input_ids"][len(prompt) :]
         assert item["input_ids"][: len(prompt)] == prompt and answer[-1] == eyes.tokenizer.eos_token_id
-        total = total - alone(model, prompt, answer).sum() / sum(
-            label != -100 for each in SupervisedDataset(rows, eyes) for label in each["labels"]
-        )
-    total.backward()
+        total = total - alone(model, prompt, answer).sum()
+    (total / sum(label != -100 for item in SupervisedDataset(rows, eyes) for label in item["labels"])).backward()
     expected = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
     fresh = seeing_model(family, dtype=torch.float64)
     args = TrainingArguments(str(tmp_path), max_steps=1, max_grad_norm=0.0, per_device_train_batch_size=5, **SHORT)
-    supervised_trainer(fresh, args, rows, eyes, callbacks=[kept]).train()
-    assert kept.steps[0].keys() == expected.keys()
+    (found,) = gradients_of(supervised_trainer(fresh, args, rows, eyes))
+    assert found.keys() == expected.keys()
     for name, gradient in expected.items():
-        torch.testing.assert_close(kept.steps[0][name], gradient, rtol=1e-3, atol=1e-5)
+        torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-5)
 
 
 def test_the_example_marks_the_digit_that_it_asks_for(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -16,9 +16,11 @@ from llm_rl.training.failure import load_failure
 from llm_rl.training.finite import gradient_norm
 from tests.helpers.refusals import refused
 from tests.llm_rl.helpers import tiny_grpo, tiny_ppo, tiny_raro, tiny_vapor
-from tests.llm_rl.helpers.tiny_grpo import length, new_model, small_ids, untimed
+from tests.llm_rl.helpers.tiny_grpo import SAVING, length, new_model, small_ids, untimed
+from tests.llm_rl.helpers.watch import assert_same_weights, trained
 
-SAVING: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2, "save_total_limit": 1}
+TWO: dict[str, Any] = {**SAVING, "max_steps": 2, "save_total_limit": 1}
+"""Steps, of which the last checkpoint is kept."""
 each_trainer = pytest.mark.parametrize("tiny", [tiny_grpo, tiny_vapor, tiny_raro, tiny_ppo])
 
 
@@ -30,20 +32,20 @@ def no_step(*args: Any, **kwargs: Any) -> None:
 def test_a_run_that_has_ended_takes_no_further_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: ModuleType
 ) -> None:
-    first = tiny.trainer(tmp_path, **SAVING)
+    first = tiny.trainer(tmp_path, **TWO)
     ended = first.train()
-    again = tiny.trainer(tmp_path, **SAVING)
+    again = tiny.trainer(tmp_path, **TWO)
     monkeypatch.setattr(type(again), "training_step", no_step)
     found = again.train(resume_from_checkpoint=True)
     assert (found.global_step, found.training_loss) == (2, ended.training_loss)
     assert untimed(again.state.log_history) == untimed(first.state.log_history)
-    assert all(torch.equal(value, again.model.state_dict()[name]) for name, value in first.model.state_dict().items())
+    assert_same_weights(again.model, first.model)
 
 
 @each_trainer
 def test_a_gradient_that_is_not_finite_is_not_stepped_on_and_nothing_is_saved(tmp_path: Path, tiny: ModuleType) -> None:
     """It happens at the last step, where transformers would end without a word."""
-    run = tiny.trainer(tmp_path, **SAVING)
+    run = tiny.trainer(tmp_path, **TWO)
     weight, kept = run.model.lm_head.weight, []
 
     def spoil(gradient: torch.Tensor) -> torch.Tensor:
@@ -64,7 +66,7 @@ def test_a_gradient_that_is_not_finite_is_not_stepped_on_and_nothing_is_saved(tm
 
 def test_gradients_that_add_up_are_looked_at_once_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is not finite in the first of three micro-batches is still found before the step."""
-    run = tiny_grpo.trainer(tmp_path, **SAVING, per_device_train_batch_size=4, gradient_accumulation_steps=3)
+    run = tiny_grpo.trainer(tmp_path, **TWO, per_device_train_batch_size=4, gradient_accumulation_steps=3)
     looks: list[int] = []
 
     def counting(gradients: Any) -> torch.Tensor:
@@ -91,7 +93,7 @@ def test_weights_that_are_not_finite_are_called_that_when_sampling(tmp_path: Pat
 
 
 def test_a_run_does_not_go_on_with_other_rewards_or_rows(tmp_path: Path) -> None:
-    tiny_grpo.trainer(tmp_path, **SAVING).train()
+    tiny_grpo.trainer(tmp_path, **TWO).train()
     other = tiny_grpo.rows()
     other[3] = {**other[3], "wanted": 0}
     for settings, message in (
@@ -100,13 +102,13 @@ def test_a_run_does_not_go_on_with_other_rewards_or_rows(tmp_path: Path) -> None
         ({"clip_low": 0.3}, r"clip_low is 0.3, was 0.2"),
         ({"num_generations": 2}, r"num_generations is 2, was 4"),
     ):
-        run = tiny_grpo.trainer(tmp_path, **{**SAVING, "max_steps": 3, "reward_funcs": small_ids, **settings})
+        run = tiny_grpo.trainer(tmp_path, **{**TWO, "max_steps": 3, "reward_funcs": small_ids, **settings})
         with pytest.raises(CheckpointError, match=message):
             run.train(resume_from_checkpoint="last")
 
 
 def test_a_roll_out_keeps_its_shape_while_it_is_in_use(tmp_path: Path) -> None:
-    settings = {**SAVING, "num_iterations": 2, "resume_with_changes": True}
+    settings = {**TWO, "num_iterations": 2, "resume_with_changes": True}
     tiny_grpo.trainer(tmp_path, **{**settings, "max_steps": 1}).train()
     for changed, named in (
         ({"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}, "gradient_accumulation_steps"),
@@ -117,14 +119,12 @@ def test_a_roll_out_keeps_its_shape_while_it_is_in_use(tmp_path: Path) -> None:
             tiny_grpo.trainer(tmp_path, **{**settings, **changed}).train(resume_from_checkpoint="last")
     tiny_grpo.trainer(tmp_path, **settings).train(resume_from_checkpoint="last")
     changed = {**settings, "num_generations": 2, "num_iterations": 1, "max_steps": 4}
-    run = tiny_grpo.trainer(tmp_path, **changed)
-    run.train(resume_from_checkpoint="last")
+    run = trained(tiny_grpo.trainer(tmp_path, **changed), resume_from_checkpoint="last")
     assert run.state.global_step == 4
 
 
 def test_an_evaluation_at_the_start_is_not_repeated_in_the_middle(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {**SAVING, "eval_on_start": True, "given": {"eval_dataset": tiny_grpo.rows(2)}}
+    settings: dict[str, Any] = {**TWO, "eval_on_start": True, "given": {"eval_dataset": tiny_grpo.rows(2)}}
     tiny_grpo.trainer(tmp_path, **{**settings, "max_steps": 1}).train()
-    run = tiny_grpo.trainer(tmp_path, **settings)
-    run.train(resume_from_checkpoint="last")
+    run = trained(tiny_grpo.trainer(tmp_path, **settings), resume_from_checkpoint="last")
     assert [line["step"] for line in run.state.log_history if "eval_reward_mean" in line] == [0]

@@ -12,8 +12,9 @@ from llm_rl import RewardModel, TextJudge
 from llm_rl.rollout.generation import Completion
 from llm_rl.rollout.rewards import RewardFunctions
 from tests.helpers.refusals import refused
-from tests.llm_rl.helpers.fixed_engine import FixedEngine
+from tests.llm_rl.helpers.fixed_engine import Says
 from tests.llm_rl.helpers.tiny_grpo import new_model, rows, tokenizer, trainer
+from tests.llm_rl.helpers.watch import assert_same_weights, trained
 
 PROMPTS = ["red", "sky sea", [{"role": "user", "content": "sun"}], "one two three"]
 COMPLETIONS = [" one two", " three", [{"role": "assistant", "content": "moon one one"}], ""]
@@ -40,12 +41,10 @@ def test_a_folder_stands_for_its_model_and_is_not_trained(tmp_path: Path) -> Non
     folder = tmp_path / "scores"
     classifier().save_pretrained(folder)
     tokenizer().save_pretrained(folder)
-    run = trainer(tmp_path / "run", reward_funcs=str(folder), data=rows(4), max_steps=1)
-    run.train()
+    run = trained(trainer(tmp_path / "run", reward_funcs=str(folder), data=rows(4), max_steps=1))
     (function,) = run.rewards.functions
     assert run.rewards.names == ["scores"] and "reward/scores" in run.state.log_history[0]
-    for name, value in classifier().state_dict().items():
-        assert torch.equal(function.model.state_dict()[name], value)
+    assert_same_weights(function.model, classifier())
     assert all(parameter.grad is None for parameter in function.model.parameters())
 
 
@@ -60,15 +59,10 @@ def test_what_a_reward_model_refuses() -> None:
     refused("no chat template", lambda: bare(PROMPTS[2:3], COMPLETIONS[2:3]))
 
 
-class Verdicts(FixedEngine):
-    """Writes what it is told."""
-
-    def __init__(self, texts: list[str]) -> None:
-        self.texts = texts
-
-    def generate(self, prompts: Any, params: Any) -> list[Completion]:
-        assert params.greedy and len(prompts) == len(self.texts)
-        return [Completion(tokenizer()(text)["input_ids"], None) for text in self.texts]
+def verdicts(prompts: Any, params: Any) -> list[Completion]:
+    texts = ["red one sun", "one sun two sun", "sea", "three sun moon"]
+    assert params.greedy and len(prompts) == len(texts)
+    return [Completion(tokenizer()(text)["input_ids"], None) for text in texts]
 
 
 def test_a_judge_is_read_by_its_pattern_and_what_cannot_be_read_is_counted() -> None:
@@ -78,7 +72,7 @@ def test_a_judge_is_read_by_its_pattern_and_what_cannot_be_read_is_counted() -> 
         tokenizer(),
         ask=lambda prompt, completion: f"{prompt}{completion}",
         pattern=r"(one|two|three) sun",
-        engine=Verdicts(["red one sun", "one sun two sun", "sea", "three sun moon"]),
+        engine=Says(verdicts),
     )
     judge.read = lambda verdict: {"one": 1.0, "two": 2.0}.get((judge.pattern.findall(verdict) or [""])[-1])  # type: ignore[method-assign]
     assert judge(["red"] * 4, [" sky"] * 4, log_metric=lambda *pair: told.append(pair)) == [1.0, 2.0, None, None]

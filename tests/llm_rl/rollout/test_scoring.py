@@ -1,10 +1,9 @@
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
 
 from llm_rl.rollout.data import RolloutBatch
 from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model
-from tests.llm_rl.helpers.small_models import SAMPLES, gemma2, gpt2
+from tests.llm_rl.helpers.small_models import SAMPLES, adapted, gemma2, gpt2
 from tests.llm_rl.helpers.tiny_grpo import new_model
 
 
@@ -34,7 +33,7 @@ def test_half_precision_and_training_mode_survive() -> None:
 
 
 def test_an_adapted_head_is_asked_for_its_logits() -> None:
-    model = get_peft_model(new_model(), LoraConfig(r=2, target_modules=["lm_head"], init_lora_weights=False))
+    model = adapted(2, "lm_head")
     scorer = PolicyScorer(model, 1.0)
     assert not scorer.plain_head
     batch = RolloutBatch.collate(SAMPLES[:1], pad_id=0)
@@ -53,35 +52,31 @@ def test_references() -> None:
     assert torch.equal(reference.logprobs(batch), before)
     assert not any(parameter.requires_grad for parameter in reference.model.parameters())
     assert all(parameter.requires_grad for parameter in model.parameters())
-    adapted = get_peft_model(new_model(), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)).train()
-    reference = ReferenceModel(adapted, 1.0, adapters="base")
-    assert reference.model is adapted and causal_model(adapted) is adapted.get_base_model()
-    assert torch.equal(reference.logprobs(batch), before) and adapted.training
-    start = PolicyScorer(adapted, 1.0)(adapted.eval(), batch).logprobs.detach()
+    tuned = adapted().train()
+    reference = ReferenceModel(tuned, 1.0, adapters="base")
+    assert reference.model is tuned and causal_model(tuned) is tuned.get_base_model()
+    assert torch.equal(reference.logprobs(batch), before) and tuned.training
+    start = PolicyScorer(tuned, 1.0)(tuned.eval(), batch).logprobs.detach()
     assert not torch.equal(start, before)
-    reference = ReferenceModel(adapted, 1.0)
-    kept = {name: value for name, value in adapted.named_parameters() if value.requires_grad}
+    reference = ReferenceModel(tuned, 1.0)
+    kept = {name: value for name, value in tuned.named_parameters() if value.requires_grad}
     with torch.no_grad():
         for value in kept.values():
             value.mul_(3)
     assert torch.equal(reference.logprobs(batch), start)
-    assert not torch.equal(PolicyScorer(adapted, 1.0)(adapted, batch).logprobs, start)
-    for name, value in adapted.named_parameters():
+    assert not torch.equal(PolicyScorer(tuned, 1.0)(tuned, batch).logprobs, start)
+    for name, value in tuned.named_parameters():
         assert name not in kept or value is kept[name]
 
 
-def adapted_model() -> torch.nn.Module:
-    return get_peft_model(new_model(), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False))
-
-
-@pytest.mark.parametrize("make", [new_model, gemma2, adapted_model])
+@pytest.mark.parametrize("make", [new_model, gemma2, adapted])
 def test_full_divergence_and_its_gradient(make) -> None:  # type: ignore[no-untyped-def]
     """Against whole logits, for a plain head, one that is more, and adapters that are switched off."""
     model = make().eval()
-    reference = ReferenceModel(model, 0.7, adapters="base" if make is adapted_model else "start")
-    plain = model.get_base_model() if make is adapted_model else reference.model
+    reference = ReferenceModel(model, 0.7, adapters="base" if make is adapted else "start")
+    plain = model.get_base_model() if make is adapted else reference.model
     weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    if make is not adapted_model:
+    if make is not adapted:
         with torch.no_grad():
             for index, weight in enumerate(weights):
                 weight += 0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(index))
@@ -92,7 +87,7 @@ def test_full_divergence_and_its_gradient(make) -> None:  # type: ignore[no-unty
     for sample in SAMPLES:
         ids = torch.tensor([sample.prompt_ids + sample.completion_ids])
         rows = slice(len(sample.prompt_ids) - 1, len(sample.prompt_ids) - 1 + len(sample.completion_ids))
-        with torch.no_grad(), model.disable_adapter() if make is adapted_model else torch.no_grad():
+        with torch.no_grad(), model.disable_adapter() if make is adapted else torch.no_grad():
             ref = (plain(ids).logits[0, rows] / 0.7).log_softmax(-1)
         new = (model(ids).logits[0, rows] / 0.7).log_softmax(-1)
         expected = expected + (new.exp() * (new - ref)).sum()

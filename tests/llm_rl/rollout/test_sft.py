@@ -6,17 +6,18 @@ import torch
 from transformers import TrainingArguments
 
 from llm_rl.rollout.sft import AnswerCollator, SupervisedDataset, supervised_trainer
+from tests.helpers import SHORT
 from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.small_models import gpt2
-from tests.llm_rl.helpers.tiny_grpo import KeepGradients, new_model, tokenizer
+from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
+from tests.llm_rl.helpers.watch import gradients_of, trained
 
 MESSAGES = [{"role": "user", "content": "red"}]
 ROWS = [{"prompt": "red green", "chosen": "sky"}, {"prompt": "sea", "chosen": "blue one two three", "answer": "moon"}]
 
 
 def arguments(folder: Path, **changes) -> TrainingArguments:
-    settings = {"max_steps": 1, "per_device_train_batch_size": 2, "save_strategy": "no", "report_to": "none"}
-    return TrainingArguments(str(folder), use_cpu=True, disable_tqdm=True, seed=3, **{**settings, **changes})
+    return TrainingArguments(str(folder), **{**SHORT, "max_steps": 1, "per_device_train_batch_size": 2, **changes})
 
 
 def test_the_answer_and_its_end_alone_have_labels():
@@ -45,8 +46,7 @@ def test_the_loss_is_the_cross_entropy_of_the_answers_tokens(tmp_path, make):
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-    trainer = supervised_trainer(model, arguments(tmp_path, logging_steps=1), ROWS, tokenizer())
-    trainer.train()
+    trainer = trained(supervised_trainer(model, arguments(tmp_path), ROWS, tokenizer()))
     assert math.isclose(trainer.state.log_history[0]["loss"], total / count, rel_tol=1e-5)
 
 
@@ -59,12 +59,11 @@ def test_logits_are_computed_for_the_longest_answer_alone(tmp_path):
 
 
 def test_training_raises_the_probability_of_the_answers(tmp_path):
-    seen = KeepGradients()
-    settings = {"max_steps": 30, "learning_rate": 1e-2, "logging_steps": 10}
-    trainer = supervised_trainer(new_model(), arguments(tmp_path, **settings), ROWS, tokenizer(), callbacks=[seen])
-    trainer.train()
+    settings = {"max_steps": 30, "learning_rate": 1e-2, "lr_scheduler_type": "linear", "logging_steps": 10}
+    trainer = supervised_trainer(new_model(), arguments(tmp_path, **settings), ROWS, tokenizer())
+    steps = gradients_of(trainer)
     losses = [line["loss"] for line in trainer.state.log_history if "loss" in line]
-    assert len(seen.steps) == 30 and losses[-1] < 0.05 < 1 < losses[0]
+    assert len(steps) == 30 and losses[-1] < 0.05 < 1 < losses[0]
 
 
 def test_rows_that_teach_nothing_are_refused():

@@ -2,16 +2,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
 
 from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.rollout.data import RolloutBatch, Sample
 from llm_rl.rollout.generation import SamplingParams, TransformersEngine
-from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model
+from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel
 from llm_rl.rollout.shared_prompts import _told, group_by_prompt
 from tests.helpers.refusals import refused
-from tests.llm_rl.helpers.small_models import SAMPLES, gemma2, gpt2
+from tests.llm_rl.helpers.small_models import SAMPLES, adapted, gemma2, gpt2
 from tests.llm_rl.helpers.tiny_grpo import new_model, trainer, uneven
+from tests.llm_rl.helpers.watch import trained
 
 GROUPS = [
     Sample(sample.row, sample.prompt_ids, completion, truncated=True)
@@ -19,10 +19,6 @@ GROUPS = [
     for completion in (sample.completion_ids, [7, 3, 2, 9])
 ]
 BATCH = RolloutBatch.collate([*GROUPS[::2], *GROUPS[1::2]], pad_id=0)
-
-
-def adapted():  # type: ignore[no-untyped-def]
-    return get_peft_model(new_model(), LoraConfig(r=2, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
 
 
 def test_rows_by_prompt() -> None:
@@ -49,17 +45,21 @@ def test_statistics_and_gradient_are_those_of_whole_rows(make) -> None:  # type:
         torch.testing.assert_close(shared, whole, atol=1e-5, rtol=1e-4)
 
 
+def read(batch: RolloutBatch, share_prompts: bool) -> list[torch.Size]:
+    """The shapes of the ids that a model is given where a batch is scored."""
+    model, shapes = new_model().eval(), list[torch.Size]()
+    scorer = PolicyScorer(model, 1.0, share_prompts)
+    model.get_input_embeddings().register_forward_hook(lambda _, ids, __: shapes.append(ids[0].shape))
+    scorer(model, batch)
+    return shapes
+
+
 @pytest.mark.parametrize("share_prompts", [False, True])
 def test_a_prompt_is_read_once(share_prompts: bool) -> None:
-    model = new_model().eval()
-    scorer, read = PolicyScorer(model, 1.0, share_prompts), []
-    hook = (
-        causal_model(model).get_input_embeddings().register_forward_hook(lambda _, ids, __: read.append(ids[0].numel()))
-    )
-    scorer(model, BATCH)
-    hook.remove()
     prompts, completions = BATCH.prompt_ids.shape[1], BATCH.completion_ids.shape[1]
-    assert sum(read) == (4 * (prompts - 1) + 8 * completions if share_prompts else 8 * (prompts + completions))
+    assert sum(shape.numel() for shape in read(BATCH, share_prompts)) == (
+        4 * (prompts - 1) + 8 * completions if share_prompts else 8 * (prompts + completions)
+    )
 
 
 def test_without_a_word_prompts_are_shared_where_the_model_allows_it(
@@ -87,13 +87,8 @@ def test_beside_what_it_does_not_go_with(tmp_path: Path) -> None:
 
 
 def test_prompts_that_are_there_once_are_read_with_their_completions() -> None:
-    model = new_model().eval()
-    scorer, read = PolicyScorer(model, 1.0, share_prompts=True), []
     single = RolloutBatch.collate(GROUPS[::2], pad_id=0)
-    hook = model.get_input_embeddings().register_forward_hook(lambda _, ids, __: read.append(ids[0].shape))
-    scorer(model, single)
-    hook.remove()
-    assert read == [(4, single.prompt_ids.shape[1] + single.completion_ids.shape[1])]
+    assert read(single, True) == [(4, single.prompt_ids.shape[1] + single.completion_ids.shape[1])]
 
 
 def test_the_reference_shares_too() -> None:
@@ -114,8 +109,7 @@ def test_a_step_of_grpo_is_the_same(tmp_path: Path) -> None:
     norms = []
     for share_prompts in (False, True):
         model, changes = new_model(dtype=torch.float64), {"max_steps": 2, "learning_rate": 1e-2}
-        run = trainer(tmp_path, model, reward_funcs=uneven, share_prompts=share_prompts, **changes)
-        run.train()
+        run = trained(trainer(tmp_path, model, reward_funcs=uneven, share_prompts=share_prompts, **changes))
         norms.append([line["grad_norm"] for line in run.state.log_history if "grad_norm" in line])
     assert norms[0] == pytest.approx(norms[1], rel=1e-6) and min(norms[0]) > 1e-3
 

@@ -11,6 +11,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from llm_rl.rollout.spans import find_and_map_token_indices, incremental_offsets
 from scripts.shared.small_tokenizer import build_small_tokenizer
+from tests.helpers.refusals import refused
+from tests.llm_rl.helpers.tiny_grpo import byte_pairs
 
 START, END = "<REASONING>", "</REASONING>"
 CORPUS = [
@@ -21,23 +23,14 @@ CORPUS = [
 
 
 def byte_level() -> PreTrainedTokenizerFast:
-    backend = Tokenizer(models.BPE())
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=330, initial_alphabet=alphabet, special_tokens=["<eos>"])
-    backend.train_from_iterator(CORPUS, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<eos>")
+    return byte_pairs(CORPUS, 330, pre_tokenizers.ByteLevel.alphabet())
 
 
 def byte_fallback() -> PreTrainedTokenizerFast:
     """A tokenizer like that of Llama 2: pieces with ▁ for spaces, single bytes for what the vocabulary lacks."""
     pieces = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *"▁</>.REASONINGthecellis3abc"]
-    backend = Tokenizer(
-        models.BPE(
-            {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}, [], unk_token="<unk>", byte_fallback=True
-        )
-    )
+    vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
+    backend = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>", byte_fallback=True))
     backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     backend.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
@@ -101,17 +94,9 @@ def test_merged_boundary_tokens_by_hand() -> None:
     assert find_and_map_token_indices(text, offsets, "<A>", "</A>", rule="containment") == (1, 4)
 
 
-@pytest.mark.parametrize(
-    ("text", "tags"),
-    [
-        ("b</A>", ("<A>", "</A>")),
-        ("<A>b", ("<A>", "</A>")),
-        ("</A>b<A>", ("<A>", "</A>")),
-        ("|b", ("|", "|")),
-        ("", ("<A>", "</A>")),
-    ],
-)
-def test_broken_structure(text: str, tags: tuple[str, str]) -> None:
+@pytest.mark.parametrize("text", ["b</A>", "<A>b", "</A>b<A>", "|b", ""])
+def test_broken_structure(text: str) -> None:
+    tags = ("|", "|") if "|" in text else ("<A>", "</A>")
     for rule in ("overlap", "containment"):
         offsets = [(k, k + 1) for k in range(len(text))]
         assert find_and_map_token_indices(text, offsets, *tags, rule=rule) is None  # type: ignore[arg-type]
@@ -147,8 +132,7 @@ def test_random_cuts(lengths: list[int], before: str, after: str) -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match="must not be empty"):
-        find_and_map_token_indices("x", [(0, 1)], "", "y")
+    refused("must not be empty", lambda: find_and_map_token_indices("x", [(0, 1)], "", "y"))
     with pytest.raises(ValueError, match="rule is 'all'"):
         find_and_map_token_indices("x", [(0, 1)], "x", "y", rule="all")  # type: ignore[arg-type]
 

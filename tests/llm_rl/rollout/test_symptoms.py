@@ -9,7 +9,7 @@ from llm_rl.rollout.generation import Completion, SamplingParams
 from llm_rl.rollout.sft import SupervisedDataset
 from llm_rl.rollout.symptoms import warn_of_text_prompts
 from tests.llm_rl.helpers import tiny_dpo, tiny_grpo, tiny_ppo, tiny_vapor
-from tests.llm_rl.helpers.fixed_engine import FixedEngine
+from tests.llm_rl.helpers.fixed_engine import FixedEngine, Says
 from tests.llm_rl.helpers.tool_play import chat_tokenizer
 
 MAKE: dict[str, Any] = {"grpo": tiny_grpo.trainer, "ppo": tiny_ppo.trainer, "vapor": tiny_vapor.trainer}
@@ -20,11 +20,9 @@ TOLD = {
 }
 
 
-class EndlessEngine(FixedEngine):
-    """Never writes an end token."""
-
-    def generate(self, prompts: Any, params: SamplingParams) -> list[Completion]:
-        return [Completion([1 + place % 3 for place in range(params.max_new_tokens)], None) for _ in prompts]
+def endless(prompts: Any, params: SamplingParams) -> list[Completion]:
+    """No end token."""
+    return [Completion([1 + place % 3 for place in range(params.max_new_tokens)], None) for _ in prompts]
 
 
 def same(completions: list[str], **kwargs: Any) -> list[float]:
@@ -38,8 +36,7 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
 @pytest.mark.parametrize("kind", MAKE)
 def test_what_teaches_nothing_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str) -> None:
     own = {"num_ppo_epochs": 1} if kind == "ppo" else {}
-    run = MAKE[kind](tmp_path, reward_funcs=same, given={"engine": EndlessEngine()}, max_steps=12, **own)
-    run.train()
+    MAKE[kind](tmp_path, reward_funcs=same, given={"engine": Says(endless)}, max_steps=12, **own).train()
     told = messages(caplog)
     assert len(told) == len(TOLD[kind]) and all("the mean of 10 log lines" in one for one in told)
     assert all(remedy in one for one, remedy in zip(told, TOLD[kind], strict=True))

@@ -1,84 +1,60 @@
 import copy
 import json
 import logging
-from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-from peft import LoraConfig, PromptTuningConfig, get_peft_model
+from peft import PromptTuningConfig, get_peft_model
 from torch.utils.data import IterableDataset
 
-from llm_rl.rollout.data import Sample
 from llm_rl.rollout.trainer import RolloutTrainer
 from tests.helpers.refusals import refused
+from tests.llm_rl.helpers import small_models, tiny_grpo, tiny_ppo
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
-from tests.llm_rl.helpers.tiny_grpo import (
-    KeepGradients,
-    arguments,
-    distinct_rows,
-    least_at_two,
-    new_model,
-    rows,
-    small_ids,
-    tokenizer,
-    trainer,
-    unless_cut,
-    untimed,
-)
+from tests.llm_rl.helpers.tiny_grpo import distinct_rows, new_model, rows, small_ids, tokenizer, trainer, untimed
+from tests.llm_rl.helpers.watch import gradients_of, logged, spy, trained
 
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo")
 
 
 def test_the_buffer_is_there_only_while_it_is_needed(tmp_path: Path) -> None:
-    run = trainer(tmp_path, max_steps=2, num_iterations=2)
-    run.train()
+    run = trained(trainer(tmp_path, max_steps=2, num_iterations=2))
     assert run.progress()["step"] == 0 and run.progress()["buffered_inputs"] == []
 
 
 def test_a_rollout_serves_all_its_updates(tmp_path: Path) -> None:
     run = trainer(tmp_path, max_steps=4, num_iterations=2, gradient_accumulation_steps=4)
     seen: list[tuple[int, tuple[int, ...]]] = []
-    rollouts: list[list[str]] = []
-    original, loss = run._generate_completions, run._compute_loss_and_metrics
-
-    def generating(batch: Any, size: int) -> list[Sample]:
-        rollouts.append([row["prompt"] for row in batch])
-        return original(batch, size)
+    drawn, loss = spy(run, "_generate_completions"), run._compute_loss_and_metrics
 
     def noting(model: Any, inputs: Any) -> torch.Tensor:
-        seen.append((len(rollouts), tuple(inputs.completion_ids.flatten().tolist())))
+        seen.append((len(drawn), tuple(inputs.completion_ids.flatten().tolist())))
         return loss(model, inputs)
 
-    run._generate_completions, run._compute_loss_and_metrics = generating, noting  # type: ignore[method-assign]
+    run._compute_loss_and_metrics = noting  # type: ignore[method-assign]
     run.train()
+    rollouts = [[row["prompt"] for row in call.arguments[0]] for call in drawn]
     assert [len(prompts) for prompts in rollouts] == [8, 8]
     assert [number for number, _ in seen] == [1] * 8 + [2] * 8
     assert seen[:4] == seen[4:8] and seen[8:12] == seen[12:] and len(set(seen)) == 8
-    assert Counter(prompt for prompts in rollouts for prompt in prompts) == Counter(
-        [row["prompt"] for row in rows()] * 2
-    )
+    asked = [prompt for prompts in rollouts for prompt in prompts]
+    assert sorted(asked) == sorted(row["prompt"] for row in rows() * 2)
 
 
 @pytest.mark.parametrize("loss_type", LOSS_TYPES)
 def test_micro_batches_do_not_change_the_gradient(tmp_path: Path, loss_type: str) -> None:
     kept = []
     for size, accumulated in ((16, 1), (4, 4), (1, 16)):
-        gradients = KeepGradients()
         run = trainer(
-            tmp_path,
-            reward_funcs=unless_cut,
-            data=distinct_rows(),
-            given={"engine": FixedEngine(), "callbacks": [gradients]},
-            per_device_train_batch_size=size,
-            gradient_accumulation_steps=accumulated,
-            loss_type=loss_type,
-            kl_weight=0.1,
-            max_grad_norm=0.0,
-        )
-        run.train()
-        kept.append((run.state.log_history[0], gradients.steps[0]))
+            tmp_path, reward_funcs=tiny_grpo.unless_cut, data=distinct_rows(), given={"engine": FixedEngine()},
+            per_device_train_batch_size=size, gradient_accumulation_steps=accumulated, loss_type=loss_type,
+            kl_weight=0.1, max_grad_norm=0.0,
+        )  # fmt: skip
+        (gradients,) = gradients_of(run)
+        kept.append((run.state.log_history[0], gradients))
     for line, gradients in kept[1:]:
         assert line == pytest.approx(kept[0][0], abs=1e-5)
         for name, gradient in gradients.items():
@@ -96,17 +72,14 @@ def test_groups_without_spread_are_replaced_by_other_prompts(tmp_path: Path, cap
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         (batch,) = run._roll_out([{"prompt": "red", "wanted": 1}, rows()[1]])
-    assert batch.rewards is not None and (batch.rewards.view(2, 4).std(1) > 0).all()
+    assert (batch.rewards.view(2, 4).std(1) > 0).all()
     assert not caplog.records
     found = run.metrics.compute()
     assert found["groups_replaced"] >= 0.5 and found["reward_mean_before_replacement"] > 0
 
 
 def test_replacing_is_bounded_and_says_when_it_failed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def same(completions: list[str], **kwargs: Any) -> list[float]:
-        return [1.0] * len(completions)
-
-    run = trainer(tmp_path, reward_funcs=same, dynamic_sampling_attempts=3)
+    run = trainer(tmp_path, reward_funcs=tiny_grpo.ones, dynamic_sampling_attempts=3)
     with caplog.at_level(logging.WARNING):
         run.train()
     assert "2 of 2 groups have no spread after 3 replacements" in caplog.text
@@ -114,16 +87,10 @@ def test_replacing_is_bounded_and_says_when_it_failed(tmp_path: Path, caplog: py
     assert line["groups_replaced"] == 3 and line["groups_without_spread"] == 1
 
 
-def trained_adapters() -> Any:
-    """LoRA on the tiny model with weights that are not those of a fresh start."""
-    return get_peft_model(new_model(), LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
-
-
 def test_the_reference_of_adapters_is_what_they_were_at_the_start(tmp_path: Path) -> None:
-    adapted = trained_adapters()
+    adapted = small_models.adapted(4)
     start = copy.deepcopy(adapted)
-    run = trainer(tmp_path, adapted, kl_weight=0.2, max_steps=3, num_iterations=3)
-    run.train()
+    run = trained(trainer(tmp_path, adapted, kl_weight=0.2, max_steps=3, num_iterations=3))
     kls = [line["kl"] for line in run.state.log_history[:3]]
     assert kls[0] < 1e-9 and kls[2] > 1e-6
     (batch,) = run._roll_out(rows(2))
@@ -138,9 +105,9 @@ def test_the_reference_of_adapters_is_what_they_were_at_the_start(tmp_path: Path
 
 
 def test_the_reference_of_adapters_is_the_model_without_them_if_asked_for(tmp_path: Path) -> None:
-    adapted = trained_adapters()
+    adapted = small_models.adapted(4)
     run = trainer(tmp_path, adapted, kl_weight=0.2, max_steps=2, adapter_reference="base")
-    assert run.reference is not None and run.reference.model is run.model
+    assert run.reference.model is run.model
     run.train()
     (batch,) = run._roll_out(rows(2))
     with torch.no_grad(), adapted.disable_adapter():
@@ -151,19 +118,15 @@ def test_the_reference_of_adapters_is_the_model_without_them_if_asked_for(tmp_pa
 
 
 def test_a_copy_is_the_reference_of_a_model_without_adapters(tmp_path: Path) -> None:
-    run = trainer(tmp_path, kl_weight=0.2, max_steps=3)
-    run.train()
-    assert run.state.log_history[0]["kl"] < 1e-9 and run.state.log_history[2]["kl"] > 1e-6
-    other = trainer(tmp_path, kl_weight=0.2, given={"ref_model": new_model(seed=5)})
-    other.train()
-    assert other.state.log_history[0]["kl"] > 0.1
+    lines = logged(trainer(tmp_path, kl_weight=0.2, max_steps=3))
+    assert lines[0]["kl"] < 1e-9 and lines[2]["kl"] > 1e-6
+    assert logged(trainer(tmp_path, kl_weight=0.2, given={"ref_model": new_model(seed=5)}))[0]["kl"] > 0.1
 
 
 def test_kl_in_the_reward(tmp_path: Path) -> None:
     given = {"ref_model": new_model(seed=5), "engine": FixedEngine()}
     run = trainer(tmp_path, kl_weight=0.1, kl_in="reward", kl_estimator="k1", given=given)
     (batch,) = run._roll_out(distinct_rows(2))
-    assert batch.old_per_token_logps is not None and batch.ref_per_token_logps is not None
     for row in range(8):
         kept = batch.completion_mask[row]
         ids = batch.completion_ids[row][kept].tolist()
@@ -185,8 +148,7 @@ def test_chat_prompts_and_columns_reach_the_reward_functions(tmp_path: Path) -> 
         def __getitem__(self, index: int) -> dict[str, Any]:
             return {"prompt": [{"role": "user", "content": f"red {'blue ' * index}"}], "wanted": index}
 
-    run = trainer(tmp_path, reward_funcs=looks, data=Rows())
-    run.train()
+    trainer(tmp_path, reward_funcs=looks, data=Rows()).train()
     assert len(seen["prompts"]) == 8 and seen["wanted"][:4] == [seen["wanted"][0]] * 4
     for prompt, completion, ids in zip(seen["prompts"], seen["completions"], seen["ids"], strict=True):
         text = tokenizer().decode(ids, skip_special_tokens=True)
@@ -207,8 +169,7 @@ def test_a_data_set_of_the_datasets_package(tmp_path: Path) -> None:
         logs = []
         for data in (plain, table):
             seen.clear()
-            run = trainer(tmp_path, data=data, reward_funcs=looks, max_steps=2, given={"eval_dataset": data})
-            run.train()
+            run = trained(trainer(tmp_path, data=data, reward_funcs=looks, max_steps=2, given={"eval_dataset": data}))
             logs.append((untimed(run.state.log_history), run.evaluate()["eval_reward_mean"], list(seen)))
         assert logs[0] == logs[1]
     refused("train_dataset is a IterableDataset", lambda: trainer(tmp_path, data=table.to_iterable_dataset()))
@@ -216,40 +177,40 @@ def test_a_data_set_of_the_datasets_package(tmp_path: Path) -> None:
 
 
 def test_the_best_checkpoint_is_found_again(tmp_path: Path) -> None:
-    each_step = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
-    best = {"load_best_model_at_end": True, "metric_for_best_model": "eval_reward_mean", "save_total_limit": 2}
-    best["greater_is_better"] = False
-    given = {"eval_dataset": rows(6)}
-    run = trainer(
-        tmp_path, max_steps=4, learning_rate=1e-2, reward_funcs=least_at_two, given=given, **each_step, **best
-    )
-    run.train()
+    each_step = {"eval_strategy": "steps", "eval_steps": 1, **tiny_grpo.SAVING}
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "eval_reward_mean", "greater_is_better": False}
+    changes = {"max_steps": 4, "learning_rate": 1e-2, "save_total_limit": 2, **each_step, **best}
+    run = trained(trainer(tmp_path, reward_funcs=tiny_grpo.least_at_two, given={"eval_dataset": rows(6)}, **changes))
     found = {line["step"]: line["eval_reward_mean"] for line in run.state.log_history if "eval_reward_mean" in line}
     assert run.state.best_model_checkpoint == str(tmp_path / "checkpoint-2") and len(found) == 4
-    state = json.loads((tmp_path / "checkpoint-4" / "trainer_state.json").read_text())
-    assert state["best_model_checkpoint"] == run.state.best_model_checkpoint
-    state = json.loads((tmp_path / "checkpoint-2" / "trainer_state.json").read_text())
-    assert state["best_model_checkpoint"] == run.state.best_model_checkpoint
+    for name in ("checkpoint-2", "checkpoint-4"):
+        state = json.loads((tmp_path / name / "trainer_state.json").read_text())
+        assert state["best_model_checkpoint"] == run.state.best_model_checkpoint
     # The same weights and draws as then, now at the fourth step.
     assert run.evaluate()["eval_reward_mean"] == pytest.approx(found[2] + 2, abs=1e-6)
 
 
 def test_evaluation_repeats_itself_and_leaves_the_training_alone(tmp_path: Path) -> None:
-    runs = []
-    for steps in (0, 1):
-        changes = {"eval_strategy": "steps", "eval_steps": 1} if steps else {}
-        given = {"eval_dataset": rows(5)} if steps else {}
-        run = trainer(tmp_path, max_steps=3, per_device_eval_batch_size=2, given=given, **changes)
-        run.train()
-        runs.append(run)
-    plain, evaluated = (
-        [line for line in untimed(run.state.log_history) if "eval_reward_mean" not in line] for run in runs
-    )
-    assert plain == evaluated
-    found = runs[1].evaluate()
-    assert found == runs[1].evaluate() and 0 <= found["eval_reward_mean"] <= 1
+    plain = trained(trainer(tmp_path, max_steps=3))
+    evaluating = {"given": {"eval_dataset": rows(5)}, "eval_strategy": "steps", "eval_steps": 1}
+    run = trained(trainer(tmp_path, max_steps=3, per_device_eval_batch_size=2, **evaluating))
+    lines = [line for line in untimed(run.state.log_history) if "eval_reward_mean" not in line]
+    assert lines == untimed(plain.state.log_history)
+    found = run.evaluate()
+    assert found == run.evaluate() and 0 <= found["eval_reward_mean"] <= 1
     assert found["eval_reward/small_ids"] == pytest.approx(found["eval_reward_mean"])
-    refused("no rows", lambda: runs[0].evaluate())
+    refused("no rows", lambda: plain.evaluate())
+
+
+@pytest.mark.parametrize(
+    ("tiny", "changes", "rise"),
+    [(tiny_grpo, {"num_generations": 8}, 0.3), (tiny_ppo, {"num_generations": 4, "num_ppo_epochs": 2}, 0.15)],
+)
+def test_the_reward_rises(tmp_path: Path, tiny: ModuleType, changes: dict[str, Any], rise: float) -> None:
+    """With eight seeds of model and roll-outs it rose by 0.55 to 0.79 with GRPO, by 0.33 to 0.68 with PPO."""
+    run = tiny.trainer(tmp_path, max_steps=16, per_device_train_batch_size=32, learning_rate=1e-2, **changes)
+    rewards = [line["reward_mean"] for line in logged(run)[:-1]]
+    assert sum(rewards[-4:]) / 4 > rewards[0] + rise
 
 
 class Stream(IterableDataset[Any]):
@@ -274,7 +235,7 @@ def test_what_is_not_supported_raises(tmp_path: Path) -> None:
         virtual = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
         trainer(tmp_path, get_peft_model(new_model(), virtual))
     with pytest.raises(NotImplementedError, match="RolloutTrainer has no _compute_advantages"):
-        RolloutTrainer(new_model(), small_ids, arguments(tmp_path), rows(), tokenizer()).train()
+        RolloutTrainer(new_model(), small_ids, tiny_grpo.arguments(tmp_path), rows(), tokenizer()).train()
     ragged = [{"prompt": "red", "wanted": 1}, {"prompt": "blue"}]
     with pytest.raises(ValueError, match=r"row 1 of train_dataset has the columns \['prompt'\], .* give all the same"):
         trainer(tmp_path, data=ragged)

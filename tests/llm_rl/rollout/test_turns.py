@@ -1,3 +1,4 @@
+import copy
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,8 @@ from llm_rl.rollout.turns import turns_of
 from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.grpo_reference import slow_advantages, token_logps
-from tests.llm_rl.helpers.tiny_grpo import (
-    KeepGradients,
-    distinct_rows,
-    go_on,
-    keep_samples,
-    new_model,
-    tokenizer,
-    trainer,
-)
+from tests.llm_rl.helpers.tiny_grpo import distinct_rows, go_on, new_model, tokenizer, trainer
+from tests.llm_rl.helpers.watch import assert_gradients, gradients_of, keep_samples
 
 
 def all_turns(turns: list[list[str]], completions: list[str], **kwargs: Any) -> list[float]:
@@ -34,13 +28,11 @@ def test_every_turn_is_a_training_sample_with_the_advantage_of_its_conversation(
     tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     """Against a slow loop over the turns, on tokens that were never encoded again."""
-    kept, model = KeepGradients(), new_model(dtype=torch.float64)
-    given = {"engine": FixedEngine(), "callbacks": [kept], "next_turn": go_on}
-    settings = {**SETTINGS, **changes, "gradient_accumulation_steps": 2 if changes else 1}
-    start = new_model(dtype=torch.float64)
-    run = trainer(tmp_path, model, data=distinct_rows(2), reward_funcs=all_turns, given=given, **settings)
+    start, given = new_model(dtype=torch.float64), {"engine": FixedEngine(), "next_turn": go_on}
+    settings = {"data": distinct_rows(2), **SETTINGS, **changes, "gradient_accumulation_steps": 2 if changes else 1}
+    run = trainer(tmp_path, copy.deepcopy(start), reward_funcs=all_turns, given=given, **settings)
     samples = keep_samples(run)
-    run.train()
+    (gradients,) = gradients_of(run)
     conversations = [turns_of(sample) for sample in samples]
     assert {len(turns) for turns in conversations} == {1, 2, 3}
     for turns in conversations:
@@ -61,8 +53,7 @@ def test_every_turn_is_a_training_sample_with_the_advantage_of_its_conversation(
                 loss = loss - weight * advantage * (logp - logp.detach()).exp()
     loss.backward()
     assert run.state.log_history[0]["turns"] == pytest.approx(count / 8)
-    for name, parameter in start.named_parameters():
-        assert parameter.grad is not None and (kept.steps[0][name] - parameter.grad).abs().max() < 1e-6, name
+    assert_gradients(gradients, start)
 
 
 def text(sample: Sample) -> str:
@@ -75,13 +66,11 @@ def test_a_divergence_in_the_reward_is_that_of_the_whole_conversation(tmp_path: 
     run = trainer(tmp_path, data=distinct_rows(2), reward_funcs=all_turns, given=given, **SETTINGS, **changes)
     samples = keep_samples(run)
     (batch,) = run._roll_out(distinct_rows(2))
-    assert batch.owners is not None and batch.old_per_token_logps is not None and batch.rewards is not None
     drift = (batch.old_per_token_logps - batch.ref_per_token_logps).masked_fill(~batch.completion_mask, 0.0).sum(1)
     for index, sample in enumerate(samples):
         plain = sum(len(text(turn)) for turn in turns_of(sample)) / 10
-        assert float(batch.rewards[index]) == pytest.approx(
-            plain - 0.1 * float(drift[batch.owners == index].sum()), abs=1e-4
-        )
+        expected = plain - 0.1 * float(drift[batch.owners == index].sum())
+        assert float(batch.rewards[index]) == pytest.approx(expected, abs=1e-4)
 
 
 def test_conversations_end_where_there_is_no_room(tmp_path: Path) -> None:
@@ -101,9 +90,7 @@ def test_reward_functions_that_ask_are_told_what_was_cut_off(tmp_path: Path) -> 
         told["turns"], told["cut"] = [len(texts) for texts in turns], cut_off
         return [float(cut) for cut in cut_off]
 
-    def does_not(
-        prompts: Any, completions: list[str], completion_ids: Any, wanted: Any = None, turns: Any = None
-    ) -> list[float]:
+    def does_not(prompts: Any, completions: Any, completion_ids: Any, wanted: Any = 0, turns: Any = 0) -> list[float]:
         return [0.0] * len(completions)
 
     given = {"engine": FixedEngine(), "next_turn": lambda row, turns: [None, " two"][len(turns) < row["wanted"]]}

@@ -4,8 +4,10 @@ import pytest
 import torch
 from transformers import TrainingArguments
 
+from tests.helpers import SHORT
 from tests.helpers.pages import run_page
 from tests.llm_rl.helpers.tool_play import chat_model, chat_tokenizer
+from tests.llm_rl.helpers.watch import trained
 
 PAGE = Path(__file__).parents[3] / "docs" / "tools.md"
 
@@ -21,9 +23,6 @@ def test_the_examples_run_one_after_the_other(
     row = {"prompt": [{"role": "user", "content": "6 times 7?"}], "chosen": "It is 42."}
     assert names["label"](chat_model(), chat_tokenizer(), [row]) == []
     assert "'rows': 1" in capsys.readouterr().out
-    args = TrainingArguments(
-        str(tmp_path), max_steps=1, per_device_train_batch_size=1, report_to="none", use_cpu=True, save_strategy="no"
-    )
-    run = names["trajectory_trainer"](chat_model(dtype=torch.float32), chat_tokenizer(), args)
-    run.train()
+    args = TrainingArguments(str(tmp_path), max_steps=1, per_device_train_batch_size=1, **SHORT)
+    run = trained(names["trajectory_trainer"](chat_model(dtype=torch.float32), chat_tokenizer(), args))
     assert run.state.log_history[-1]["train_loss"] > 0

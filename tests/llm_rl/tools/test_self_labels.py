@@ -1,6 +1,5 @@
 """Self-labelling on a bigram model whose probabilities are given, so that each number is worked out by hand."""
 
-import copy
 from collections.abc import Mapping
 from math import log
 from typing import Any
@@ -14,6 +13,7 @@ from llm_rl.tools.calls import CallError, CallFormat, ToolCall
 from llm_rl.tools.self_labels import SelfLabelOptions, SelfLabels, following_loss, self_labelled_rows
 from llm_rl.tools.trajectories import TrajectoryDataset
 from tests.helpers.refusals import refused
+from tests.llm_rl.helpers.tiny_grpo import with_template
 from tests.llm_rl.helpers.tool_play import END, ScriptedEngine, chat_model, chat_tokenizer
 
 TEMPLATE = (
@@ -50,9 +50,7 @@ def after(number: int) -> str:
 
 
 def names() -> Any:
-    changed = copy.deepcopy(chat_tokenizer())
-    changed.chat_template = TEMPLATE
-    return changed
+    return with_template(chat_tokenizer(), TEMPLATE)
 
 
 def bigram_model(probabilities: Mapping[str, Mapping[str, float]]) -> LlamaForCausalLM:
@@ -78,10 +76,11 @@ def token(letter: str) -> int:
     return int(found)
 
 
-def label(engine: ScriptedEngine, **options: Any) -> SelfLabels:
-    chosen = SelfLabelOptions(**{"calls": 2, "filter_threshold": 0.1, **options})
-    model, row = bigram_model(BIGRAMS), dict(ROW)
-    return self_labelled_rows(model, names(), [row], [after], options=chosen, call_format=FORMAT, engine=engine)
+def label(engine: ScriptedEngine, bigrams: Mapping[str, Mapping[str, float]] = BIGRAMS, **options: Any) -> SelfLabels:
+    given: dict[str, Any] = {"options": SelfLabelOptions(**{"calls": 2, "filter_threshold": 0.1, **options})}
+    return self_labelled_rows(
+        bigram_model(bigrams), names(), [dict(ROW)], [after], call_format=FORMAT, engine=engine, **given
+    )
 
 
 def test_the_weights_of_the_tokens_that_follow() -> None:
@@ -121,14 +120,9 @@ def test_the_loss_without_a_call_counts_too() -> None:
     """Where nothing is better than an empty result: −ln 0.6 against −ln 0.2, and 6 gives ln(0.8 / 0.6)/3 = 0.0959."""
     bigrams = {**BIGRAMS, " ": {"[": 0.3, "7": 0.6}}
     scripts = ["5]", "5]", "9]", "9]"]
-
-    def kept(threshold: float) -> list[dict[str, Any]]:
-        options = SelfLabelOptions(calls=2, filter_threshold=threshold)
-        given: dict[str, Any] = {"options": options, "call_format": FORMAT, "engine": ScriptedEngine(scripts)}
-        return self_labelled_rows(bigram_model(bigrams), names(), [ROW], [after], **given).rows
-
-    assert kept(0.095)[0]["gains"] == pytest.approx([log(0.8 / 0.6) / 3])
-    assert kept(0.097) == []
+    (row,) = label(ScriptedEngine(scripts), bigrams, filter_threshold=0.095).rows
+    assert row["gains"] == pytest.approx([log(0.8 / 0.6) / 3])
+    assert label(ScriptedEngine(scripts), bigrams, filter_threshold=0.097).rows == []
 
 
 def test_places_are_the_likeliest_above_the_threshold() -> None:
@@ -138,16 +132,14 @@ def test_places_are_the_likeliest_above_the_threshold() -> None:
         ({"sampling_threshold": 0.0, "calls": 1, "positions": 4}, ["", "so ", "so 7", "so 7!"]),
         ({"sampling_threshold": 0.6}, []),
     ):
-        engine = ScriptedEngine(["x"] * 20)
-        if texts:
-            engine = ScriptedEngine(["x"] * len(texts))
+        engine, tokenizer = ScriptedEngine(["x"] * len(texts)), names()
         found = label(engine, **options)
-        tokenizer = names()
-        before = [
-            tokenizer.decode(ids).removeprefix(f"after?{END}")[:-1]
-            for ids in [each for asked in engine.asked for each in asked]
-        ]
-        assert before == texts and found.rows == [] and found.counts["unreadable"] == len(texts), options
+        before = [tokenizer.decode(ids) for asked in engine.asked for ids in asked]
+        assert (
+            before == [f"after?{END}{text}[" for text in texts]
+            and found.rows == []
+            and found.counts["unreadable"] == len(texts)
+        ), options
 
 
 def test_calls_that_are_none_and_tools_that_fail_are_counted() -> None:

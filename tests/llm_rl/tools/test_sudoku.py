@@ -2,7 +2,6 @@
 
 import copy
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +11,9 @@ from llm_rl.rollout.scoring import causal_model
 from llm_rl.tools.calls import CallFormat, ToolCall
 from sudoku_env.chat.expert import expert_rows
 from sudoku_env.integrations.trl import environment_factory
-from tests.llm_rl.helpers.tiny_grpo import keep_samples, settings
 from tests.llm_rl.helpers.tool_play import END, ScriptedEngine, chat_model, chat_tokenizer
-from tests.llm_rl.helpers.tool_runs import KINDS
+from tests.llm_rl.helpers.tool_runs import KINDS, grpo_of_two, trainer
+from tests.llm_rl.helpers.watch import keep_samples
 
 ROW = expert_rows(1, size=4, clues=13, seed=0, reasons=False)[0]
 
@@ -38,14 +37,11 @@ def games() -> ScriptedEngine:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_solved_grid_is_rewarded_and_a_hint_costs(tmp_path: Path, kind: str) -> None:
-    made, arguments = KINDS[kind]
-    chosen: dict[str, Any] = {"num_generations": 2, "per_device_train_batch_size": 2, "max_completion_length": 120}
-    chosen |= {"max_turns": 3, "show_supervised": False}
-    args = arguments(**settings(tmp_path, **chosen))
-    factory = environment_factory(size=4, reward="cells")
+    chosen = {"num_generations": 2, "per_device_train_batch_size": 2, "max_completion_length": 120, "data": [ROW]}
+    given = {"environment_factory": environment_factory(size=4, reward="cells")}
     model = chat_model(dtype=torch.float32)
     start = copy.deepcopy(model.state_dict())
-    run = made(model, None, args, [ROW], chat_tokenizer(), engine=games(), environment_factory=factory)
+    run = trainer(kind, tmp_path, games(), model, given=given, **chosen)
     samples = keep_samples(run)
     run.train()
 
@@ -64,9 +60,8 @@ def test_a_solved_grid_is_rewarded_and_a_hint_costs(tmp_path: Path, kind: str) -
 
 
 def test_its_schemas_reach_the_model(tmp_path: Path) -> None:
-    made, arguments = KINDS["grpo"]
-    args = arguments(**settings(tmp_path, num_generations=2, per_device_train_batch_size=2, max_turns=3))
-    run = made(chat_model(), None, args, [ROW], chat_tokenizer(), environment_factory=environment_factory(size=4))
+    given = {"environment_factory": environment_factory(size=4)}
+    run = grpo_of_two(tmp_path, None, data=[ROW], given=given, max_completion_length=6)
     names = [schema["function"]["name"] for schema in run.toolbox.schemas]
     assert sorted(names) == ["erase", "give_up", "hint", "place", "undo"]
     (sample, _) = run._generate_completions([ROW], 2)

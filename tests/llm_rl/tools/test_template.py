@@ -1,14 +1,12 @@
 """The chat template with tools, and what stands between turns in templates of other kinds."""
 
-import copy
-from typing import Any
-
 import pytest
 
 from llm_rl.tools.calls import CallFormat, ToolCall, find_calls
 from llm_rl.tools.template import ResultFrame, check_shows_tools
 from llm_rl.tools.toolbox import Toolbox
-from tests.llm_rl.helpers.tiny_grpo import CHAT
+from tests.helpers.refusals import refused
+from tests.llm_rl.helpers.tiny_grpo import CHAT, with_template
 from tests.llm_rl.helpers.tool_play import END, chat_tokenizer
 
 
@@ -19,12 +17,6 @@ def look(place: str) -> str:
         place: Where.
     """
     return place
-
-
-def with_template(template: str | None) -> Any:
-    changed = copy.deepcopy(chat_tokenizer())
-    changed.chat_template = template
-    return changed
 
 
 def test_our_template_shows_tools_calls_and_results() -> None:
@@ -53,7 +45,7 @@ def test_what_stands_between_turns_is_the_templates() -> None:
         "{% else %}{{ m.role }} {{ m.content }}<|im_end|> {% endif %}{% endfor %}"
         "{% if add_generation_prompt %}GO{% endif %}"
     )
-    names = with_template(grouping)
+    names = with_template(chat_tokenizer(), grouping)
     frame = ResultFrame(names, {})
     results = [frame.encode("one"), frame.encode("two")]
     end, other = names.eos_token_id, names("x")["input_ids"][0]
@@ -65,9 +57,10 @@ def test_templates_that_do_not_do() -> None:
     schemas = Toolbox([look]).schemas
     check_shows_tools(chat_tokenizer(), schemas, {})
     with pytest.raises(ValueError, match=r"does not show the tool 'look'; set processing_class.chat_template"):
-        check_shows_tools(with_template(CHAT), schemas, {})
-    with pytest.raises(ValueError, match="has no chat template"):
-        check_shows_tools(with_template(None), schemas, {})
-    silent = with_template("{% for m in messages %}{% if m.role != 'tool' %}{{ m.content }}{% endif %}{% endfor %}")
+        check_shows_tools(with_template(chat_tokenizer(), CHAT), schemas, {})
+    refused("has no chat template", lambda: check_shows_tools(with_template(chat_tokenizer(), None), schemas, {}))
+    silent = with_template(
+        chat_tokenizer(), "{% for m in messages %}{% if m.role != 'tool' %}{{ m.content }}{% endif %}{% endfor %}"
+    )
     with pytest.raises(ValueError, match="drops answers of the model or messages of the role 'tool'"):
         ResultFrame(silent, {}).between([[1]], 0)

@@ -11,8 +11,11 @@ from llm_rl.rollout.sft import IGNORED, AnswerCollator, supervised_trainer
 from llm_rl.rollout.turns import joined, turns_of
 from llm_rl.tools.toolbox import methods_of
 from llm_rl.tools.trajectories import TrajectoryDataset
-from tests.llm_rl.helpers.tool_play import END, Count, ScriptedEngine, chat_model, chat_tokenizer, up
-from tests.llm_rl.tools.test_episodes import ROWS, trainer
+from tests.helpers import SHORT
+from tests.helpers.refusals import refused
+from tests.llm_rl.helpers.tool_play import CALL, CALL_OBJECT, END, Count, ScriptedEngine, chat_model, chat_tokenizer, up
+from tests.llm_rl.helpers.tool_runs import TO_FOUR, grpo_of_two
+from tests.llm_rl.helpers.watch import trained
 
 TOOLS = [*methods_of(Count()).values()]
 
@@ -25,8 +28,8 @@ def test_a_roll_out_and_its_row_have_the_same_tokens_and_mask(tmp_path: Path) ->
     """Turns in which nothing merges, so that the tokenizer gives what the engine sampled."""
     plain = up(1).replace("\nab", "c")
     engine = ScriptedEngine([plain] * 2, [plain, f"d{END}"], [f"d{END}"])
-    run = trainer(tmp_path, engine)
-    samples = run._generate_completions(ROWS, 2)
+    run = grpo_of_two(tmp_path, engine)
+    samples = run._generate_completions(TO_FOUR, 2)
     rows = [{"prompt": s.row["prompt"], "completion": run._rewarded_completion(s)} for s in samples]
     for sample, item in zip(samples, data(rows).items, strict=True):
         whole = joined(sample)
@@ -54,23 +57,16 @@ def test_the_loss_is_that_of_the_models_turns(tmp_path: Path) -> None:
         expected += [-logits[i - 1, label] for i, label in enumerate(item["labels"]) if label != IGNORED]
     assert model(**batch).loss.item() == pytest.approx(torch.stack(expected).mean().item())
 
-    args = TrainingArguments(str(tmp_path), max_steps=8, learning_rate=0.03, report_to="none", use_cpu=True)
-    args.set_save("no").set_logging("steps", 1)
-    run = supervised_trainer(model, args, dataset, chat_tokenizer())
-    run.train()
+    args = TrainingArguments(str(tmp_path), **{**SHORT, "max_steps": 8, "learning_rate": 0.03})
+    run = trained(supervised_trainer(model, args, dataset, chat_tokenizer()))
     losses = [line["loss"] for line in run.state.log_history if "loss" in line]
     assert losses[-1] < losses[0] / 2
 
 
 def test_calls_as_objects_are_written_in_the_form_of_calls() -> None:
-    call = {"type": "function", "function": {"name": "up", "arguments": {"by": 1}}}
-    as_text, as_object = conversation("c\n" + text_of_call(), "one", "d"), conversation("c", "one", "d")
-    as_object["completion"][0]["tool_calls"] = [call]
+    as_text, as_object = conversation(f"c\n{CALL}", "one", "d"), conversation("c", "one", "d")
+    as_object["completion"][0]["tool_calls"] = [CALL_OBJECT]
     assert data([as_object]).items == data([as_text]).items
-
-
-def text_of_call() -> str:
-    return '<tool_call>\n{"name": "up", "arguments": {"by": 1}}\n</tool_call>'
 
 
 @pytest.mark.parametrize(
@@ -85,5 +81,4 @@ def text_of_call() -> str:
     ],
 )
 def test_rows_of_another_form(completion: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        data([{"prompt": [{"role": "user", "content": "x"}], "completion": completion}])
+    refused(said, lambda: data([{"prompt": [{"role": "user", "content": "x"}], "completion": completion}]))

@@ -12,6 +12,7 @@ from dllm_rl.sft import SftDataset, SftTrainer
 from llm_rl.training.budget import UNLIMITED_STEPS, Budget, BudgetCallback, rows_after, train_to_budget, trapezoid
 from tests.dllm_rl.helpers.tiny_training import arguments, new_model, puzzles, sudoku_task, trainer
 from tests.helpers.refusals import refused
+from tests.llm_rl.helpers.watch import spy
 
 
 class Rates(TrainerCallback):
@@ -25,13 +26,8 @@ class Rates(TrainerCallback):
 
 
 def sft(folder: Path, *callbacks: TrainerCallback, **changes: Any) -> SftTrainer:
-    chosen = {
-        **arguments(folder).to_dict(),
-        "max_steps": UNLIMITED_STEPS,
-        "per_device_train_batch_size": 4,
-        "logging_steps": 1000,
-        **changes,
-    }
+    sizes = {"max_steps": UNLIMITED_STEPS, "per_device_train_batch_size": 4, "logging_steps": 1000}
+    chosen = {**arguments(folder).to_dict(), **sizes, **changes}
     known = {name: value for name, value in chosen.items() if name in TrainingArguments.__dataclass_fields__}
     data = SftDataset(sudoku_task(with_tail=True).batch(puzzles(8)))
     return SftTrainer(model=new_model(), args=TrainingArguments(**known), train_dataset=data, callbacks=list(callbacks))
@@ -48,23 +44,18 @@ def test_trapezoid_by_hand() -> None:
     ("batch_size", "accumulated", "expected"), [(3, 1, [3, 6, 8, 11, 14]), (3, 2, [6, 8, 14, 16, 22]), (16, 1, [8, 16])]
 )
 def test_rows_are_counted_as_they_are_drawn(
-    batch_size: int, accumulated: int, expected: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    batch_size: int, accumulated: int, expected: list[int], tmp_path: Path
 ) -> None:
     """Of eight puzzles the last step of an epoch has what is left, and a larger batch has all eight."""
-    drawn, plain = [0], SftTrainer.training_step
-
-    def counted(self: SftTrainer, model: nn.Module, inputs: dict[str, Any], *args: Any) -> Any:
-        drawn[0] += len(inputs["input_ids"])
-        return plain(self, model, inputs, *args)
+    found: list[int] = []
 
     class Drawn(TrainerCallback):
         def on_step_end(self, *args: Any, **kwargs: Any) -> None:
-            found.append(drawn[0])
+            found.append(sum(len(call.arguments[1]["input_ids"]) for call in batches))
 
-    found: list[int] = []
-    monkeypatch.setattr(SftTrainer, "training_step", counted)
     sizes = {"per_device_train_batch_size": batch_size, "gradient_accumulation_steps": accumulated}
     run = sft(tmp_path, Drawn(), max_steps=len(expected), **sizes)
+    batches = spy(run, "training_step")
     run.train()
     assert found == expected == [rows_after(run)(step + 1) for step in range(len(expected))]
 

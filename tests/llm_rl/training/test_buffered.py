@@ -12,7 +12,8 @@ from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.checkpoint import ExactTrainer
 from llm_rl.training.errors import CheckpointError
 from tests.helpers.refusals import refused
-from tests.llm_rl.helpers.tiny_grpo import arguments, trainer
+from tests.llm_rl.helpers.tiny_grpo import SAVING, arguments, trainer
+from tests.llm_rl.helpers.watch import trained
 
 
 class Counting(BufferedTrainer):
@@ -40,8 +41,7 @@ def test_a_buffer_is_filled_batch_by_batch_and_kept_for_all_its_updates(tmp_path
     args = SixUses(
         str(tmp_path), max_steps=4, gradient_accumulation_steps=3, use_cpu=True, report_to="none", save_strategy="no"
     )
-    run = Counting(torch.nn.Linear(1, 1), args, list(range(12)))
-    run.train()
+    run = trained(Counting(torch.nn.Linear(1, 1), args, list(range(12))))
     assert [step for step, _ in run.seen] == [*range(6)] * 2
     for first in (0, 6):
         whole = run.seen[first + 2][1]
@@ -73,9 +73,8 @@ def test_several_devices_in_one_process_are_refused(tmp_path: Path, monkeypatch:
 
 
 def test_a_checkpoint_of_another_version_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    saving: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1}
     with monkeypatch.context() as patch:
         patch.setattr(BufferedTrainer, "progress", ExactTrainer.progress)
-        trainer(tmp_path, **saving).train()
+        trainer(tmp_path, **SAVING).train()
     with pytest.raises(CheckpointError, match=r"checkpoint-1 was written by another version, .*'metrics'"):
-        trainer(tmp_path, **saving, max_steps=2).train(resume_from_checkpoint="last")
+        trainer(tmp_path, **SAVING, max_steps=2).train(resume_from_checkpoint="last")

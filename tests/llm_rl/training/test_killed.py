@@ -25,24 +25,16 @@ EXTRAS = {
     "ImportanceCorrection": {}, "RolloutAhead": {}, "EntropyBonus": {"coef": 0.1, "target": 9.0, "coef_delta": 0.02},
     "Chord": {"mu_peak": 0.4},
 }  # fmt: skip
+EXTENDED = {**ROLL_OUTS, "kind": "grpo", "num_iterations": 2, "max_steps": 6, "logging_steps": 1, "extensions": EXTRAS}
 TOOLS = {**SAVED, "tools": True, "per_device_train_batch_size": 8, "max_steps": 6}
+TALKS = {**TOOLS, "kind": "grpo", "num_iterations": 2}
 RUNS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     # Eight prompts, two a roll-out of four steps: an epoch has sixteen steps, and log lines cross roll-outs. Killed
     # within a roll-out, at its end, at an epoch's end.
     "grpo": ({**GRPO, "kl_in": "reward", "max_steps": 10, "log_completions": True}, (3, 5, 9)),
     # Goes on between roll-outs, with one sampled ahead, and within one. No policy over so few tokens has the entropy:
     # the weight of the bonus rises with each roll-out.
-    "grpo, extended": (
-        {
-            **ROLL_OUTS,
-            "kind": "grpo",
-            "num_iterations": 2,
-            "max_steps": 6,
-            "logging_steps": 1,
-            "extensions": EXTRAS,
-        },
-        (3, 4),
-    ),
+    "grpo, extended": (EXTENDED, (3, 4)),
     # Tags that random tokens hold now and then.
     "vapor": ({**VAPOR, "max_completion_length": 8, "verifiable_term_split": ["e", "o"]}, (2, 6)),
     # Killed within a buffer: the last checkpoint is that of step 3.
@@ -51,11 +43,8 @@ RUNS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "ppo, adapters and head": ({**PPO, "lora": 2}, (2, 6)),
     "dpo": ({**SAVED, **DPO, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}, (2, 4)),
     # A roll-out serves two steps.
-    "tools, grpo, a sample a turn": (
-        {**TOOLS, "kind": "grpo", "num_iterations": 2, "episode_as": "turns", "kl_weight": 0.1},
-        (1, 4),
-    ),
-    "tools, grpo, a sample a conversation": ({**TOOLS, "kind": "grpo", "num_iterations": 2}, (1, 4)),
+    "tools, grpo, a sample a turn": ({**TALKS, "episode_as": "turns", "kl_weight": 0.1}, (1, 4)),
+    "tools, grpo, a sample a conversation": (TALKS, (1, 4)),
     "tools, ppo": ({**TOOLS, "kind": "ppo", "num_ppo_epochs": 2}, (1, 4)),
 }
 """What each run does, and the steps after which it is killed."""

@@ -1,26 +1,16 @@
 import dataclasses
 import itertools
 import math
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_rl.vapor import (
-    PreferencePair,
-    VaporBatch,
-    VaporConfig,
-    VaporCounts,
-    preference_log_term,
-    span_mask,
-    vapor_advantage,
-    vapor_counts,
-    vapor_loss,
-    vapor_surrogate,
-    vapor_terms,
-    verifiable_log_ratio,
-)
+from llm_rl import vapor
+from llm_rl.vapor import PreferencePair, VaporBatch, VaporConfig, vapor_loss, vapor_terms
 from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.vapor_batches import random_batch
 
@@ -94,12 +84,12 @@ def test_loss_by_hand() -> None:
 
 
 def test_span_mask() -> None:
-    mask = span_mask([(1, 3), None, (0, 4)], 4)
+    mask = vapor.span_mask([(1, 3), None, (0, 4)], 4)
     assert mask.tolist() == [[False, True, True, False], [False] * 4, [True] * 4]
-    assert span_mask([], 4).shape == (0, 4)
+    assert vapor.span_mask([], 4).shape == (0, 4)
     for span in ((2, 2), (-1, 2), (1, 5)):
         with pytest.raises(ValueError, match="does not fit"):
-            span_mask([span], 4)
+            vapor.span_mask([span], 4)
 
 
 def slow_loss(batch: VaporBatch, config: VaporConfig) -> float:
@@ -180,12 +170,12 @@ def test_beta_zero_is_the_verifiable_reward_alone() -> None:
     batch, leaves = leaf(random_batch(0, 1))
     config = VaporConfig(beta=0.0)
     terms = vapor_terms(batch, config)
-    ratio = verifiable_log_ratio(batch.logprobs, batch.ref_logprobs, batch.spans)[..., 0].exp()
-    advantage = vapor_advantage(batch.rewards, terms.found)
+    ratio = vapor.verifiable_log_ratio(batch.logprobs, batch.ref_logprobs, batch.spans)[..., 0].exp()
+    advantage = vapor.vapor_advantage(batch.rewards, terms.found)
     assert torch.allclose(terms.surrogate, torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage))
     vapor_loss(terms, batch, config).loss.backward()
-    assert leaves[0].grad is not None and leaves[0].grad.abs().sum() > 0
-    assert all(t.grad is not None and (t.grad == 0).all() for t in leaves[1:])
+    assert leaves[0].grad.abs().sum() > 0
+    assert all((t.grad == 0).all() for t in leaves[1:])
 
 
 def test_the_preference_gradient_at_the_start_is_zero_unless_asked_for() -> None:
@@ -202,23 +192,19 @@ def test_the_preference_gradient_at_the_start_is_zero_unless_asked_for() -> None
         assert torch.allclose(leaves[1].grad, expected, atol=1e-12)  # type: ignore[arg-type]
 
 
+def loss_of(batch: VaporBatch, config: VaporConfig, logprobs: Any, chosen: Any, rejected: Any) -> torch.Tensor:
+    """The loss of the batch with other log-probabilities of the policy."""
+    moved = batch._replace(logprobs=logprobs, pair=batch.pair._replace(chosen=chosen, rejected=rejected))
+    return vapor_loss(vapor_terms(moved, config), moved, config).loss
+
+
 def test_gradient_by_finite_differences() -> None:
     config = VaporConfig(beta=0.3, kl_weight=0.2, pref_loss_weight=0.4, clip_low=0.9, clip_high=5.0)
     for changes in ({}, {"clip_on": "verifiable"}, {"ratio_level": "token", "ratio_base": "old"}):
         changed = dataclasses.replace(config, **changes)
         tracked, leaves = leaf(random_batch(3, 4))
 
-        def loss(
-            logprobs: torch.Tensor,
-            chosen: torch.Tensor,
-            rejected: torch.Tensor,
-            batch: VaporBatch = tracked,
-            config: VaporConfig = changed,
-        ) -> torch.Tensor:
-            moved = batch._replace(logprobs=logprobs, pair=batch.pair._replace(chosen=chosen, rejected=rejected))
-            return vapor_loss(vapor_terms(moved, config), moved, config).loss
-
-        assert torch.autograd.gradcheck(loss, leaves)
+        assert torch.autograd.gradcheck(partial(loss_of, tracked, changed), leaves)
 
 
 def test_micro_batches_add_up() -> None:
@@ -229,10 +215,18 @@ def test_micro_batches_add_up() -> None:
         cut = [None if t is None else t[rows] for t in whole[:-1]]
         return VaporBatch(*cut, PreferencePair(*(t[rows] for t in whole.pair)))  # type: ignore[arg-type]
 
-    counts: VaporCounts = vapor_counts(whole)
+    counts = vapor.vapor_counts(whole)
     parts = [prompts(slice(0, 1)), prompts(slice(1, 3))]
     total = sum(vapor_loss(vapor_terms(part, config), part, config, counts).loss.item() for part in parts)
     assert total == pytest.approx(vapor_loss(vapor_terms(whole, config), whole, config).loss.item())
+
+
+def assert_finite(batch: VaporBatch, leaves: list[torch.Tensor], config: VaporConfig) -> None:
+    """The loss and its parts, and the gradient."""
+    loss = vapor_loss(vapor_terms(batch, config), batch, config)
+    loss.loss.backward()
+    assert all(torch.isfinite(value) for value in loss)
+    assert all(torch.isfinite(t.grad).all() for t in leaves)
 
 
 @pytest.mark.parametrize("level", ["sum", "mean", "token"])
@@ -245,10 +239,7 @@ def test_finite_for_any_finite_log_probability(level: str, clip_on: str, scale: 
         parts = PreferencePair(*(t.float() if t.dtype == torch.float64 else t for t in wide.pair))
         batch, leaves = leaf(VaporBatch(*narrow, parts)._replace(rewards=torch.rand(3, 4)))  # type: ignore[arg-type]
         config = VaporConfig(beta=100.0, kl_weight=0.1, pref_loss_weight=1.0, ratio_level=level, clip_on=clip_on)  # type: ignore[arg-type]
-        loss = vapor_loss(vapor_terms(batch, config), batch, config)
-        loss.loss.backward()
-        assert all(torch.isfinite(value) for value in loss)
-        assert all(t.grad is not None and torch.isfinite(t.grad).all() for t in leaves)
+        assert_finite(batch, leaves, config)
 
 
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -277,10 +268,7 @@ def test_no_finite_input_overflows(
     masks = shape.completion_mask, shape.spans
     batch, leaves = leaf(VaporBatch(*logprobs, *masks, drawn(shape.rewards, rewards), PreferencePair(*parts)))
     config = dataclasses.replace(config, beta=beta)
-    loss = vapor_loss(vapor_terms(batch, config), batch, config)
-    loss.loss.backward()
-    assert all(torch.isfinite(value) for value in loss)
-    assert all(t.grad is not None and torch.isfinite(t.grad).all() for t in leaves)
+    assert_finite(batch, leaves, config)
 
 
 def test_nothing_outside_the_masks_matters() -> None:
@@ -300,7 +288,7 @@ def test_nothing_outside_the_masks_matters() -> None:
     loss = vapor_loss(vapor_terms(spoiled, config), spoiled, config).loss
     assert loss.item() == pytest.approx(vapor_loss(vapor_terms(batch, config), batch, config).loss.item())
     loss.backward()
-    assert all(t.grad is not None and torch.isfinite(t.grad).all() for t in leaves)
+    assert all(torch.isfinite(t.grad).all() for t in leaves)
 
 
 @pytest.mark.parametrize(
@@ -330,11 +318,11 @@ def test_bad_batches() -> None:
     refused("clip_low", lambda: vapor_terms(batch, VaporConfig(clip_low=2.0)))
     ranges = {"clip_low": 0.2, "clip_high": 0.2}
     ratios, advantages = torch.zeros(2, 3, 1), torch.zeros(2, 3)
-    refused("preference has 2 columns", lambda: vapor_surrogate(ratios, torch.zeros(2, 2), advantages, **ranges))
-    refused(r"ask for \(2, C\)", lambda: vapor_surrogate(ratios, torch.zeros(3, 1), advantages, **ranges))
+    refused("preference has 2 columns", lambda: vapor.vapor_surrogate(ratios, torch.zeros(2, 2), advantages, **ranges))
+    refused(r"ask for \(2, C\)", lambda: vapor.vapor_surrogate(ratios, torch.zeros(3, 1), advantages, **ranges))
     with pytest.raises(ValueError, match="clip_on is 'x'"):
-        vapor_surrogate(ratios, torch.zeros(2, 1), advantages, clip_on="x", **ranges)  # type: ignore[arg-type]
+        vapor.vapor_surrogate(ratios, torch.zeros(2, 1), advantages, clip_on="x", **ranges)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="level is 'x'"):
-        verifiable_log_ratio(batch.logprobs, batch.ref_logprobs, batch.spans, "x")  # type: ignore[arg-type]
+        vapor.verifiable_log_ratio(batch.logprobs, batch.ref_logprobs, batch.spans, "x")  # type: ignore[arg-type]
     mixed = batch.pair._replace(rejected=torch.zeros(2, 1, 2, dtype=torch.float64))
-    refused("rejected", lambda: preference_log_term(mixed, 0.1))
+    refused("rejected", lambda: vapor.preference_log_term(mixed, 0.1))

@@ -6,22 +6,14 @@ import pytest
 import torch
 
 from llm_rl.rollout.rewards import RewardError
-from llm_rl.vapor import VAPORArguments, VAPORTrainer
-from tests.helpers import SHORT
+from llm_rl.vapor import VAPORTrainer
 from tests.helpers.refusals import refused
-from tests.llm_rl.helpers import tiny_grpo
-from tests.llm_rl.helpers.tiny_grpo import KeepGradients, KeepSteps, keep_samples, untimed
-from tests.llm_rl.helpers.tiny_vapor import (
-    ROWS,
-    WrittenEngine,
-    arguments,
-    red_count,
-    shifted_model,
-    tag_model,
-    tag_tokenizer,
-    trainer,
-)
+from tests.llm_rl.helpers import tiny_grpo, tiny_vapor
+from tests.llm_rl.helpers.tiny_dpo import chats
+from tests.llm_rl.helpers.tiny_grpo import untimed
+from tests.llm_rl.helpers.tiny_vapor import ROWS, WrittenEngine, shifted_model, tag_model, tag_tokenizer, trainer
 from tests.llm_rl.helpers.vapor_reference import slow_loss, slow_span
+from tests.llm_rl.helpers.watch import KeepSteps, assert_gradients, gradients_of, keep_samples, logged, trained
 
 WHOLE_STEP = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4}
 """All four prompts in one optimizer step of four forward passes."""
@@ -53,13 +45,11 @@ def test_gradient_equals_a_slow_loop_over_samples(tmp_path: Path, changes: dict[
     for step in (0, 1):
         now = copy.deepcopy(old)
         now.load_state_dict(kept.weights[step])
-        loss = slow_loss(now, old, reference, samples, red_count, tag_tokenizer(), run.args)
+        loss = slow_loss(now, old, reference, samples, tiny_vapor.red_count, tag_tokenizer(), run.args)
         loss.backward()
         line = run.state.log_history[step]
         assert line["loss"] == pytest.approx(loss.item(), abs=2e-6)
-        for name, parameter in now.named_parameters():
-            assert parameter.grad is not None
-            assert (kept.steps[step][name] - parameter.grad).abs().max() < 1e-6, (step, name)
+        assert_gradients(kept.steps[step], now)
         assert max(float(gradient.abs().max()) for gradient in kept.steps[step].values()) > 1e-3
         assert 0.2 < line["verifiable_failure_frac"] < 0.8 if step == 0 else line["clip_frac"] > 0
         assert line["preference_failure_frac"] >= 0.5
@@ -90,9 +80,7 @@ def test_nothing_found_teaches_nothing_and_asks_no_reward_function(tmp_path: Pat
     def never(**kwargs: Any) -> list[float]:
         raise AssertionError("called without a completion")
 
-    run = trainer(tmp_path, reward_funcs=never, given={"engine": WrittenEngine(["moon", "</REASONING>"])})
-    run.train()
-    line = run.state.log_history[0]
+    line = logged(trainer(tmp_path, reward_funcs=never, given={"engine": WrittenEngine(["moon", "</REASONING>"])}))[0]
     assert line["verifiable_failure_frac"] == 1 and line["groups_without_spread"] == 1
     assert line["loss"] == 0 and line["grad_norm"] == 0
 
@@ -110,11 +98,9 @@ def test_beta_zero_is_pure_verifiable_reward(tmp_path: Path) -> None:
     without = [{**row, "chosen": "", "rejected": ""} for row in ROWS]
     runs = []
     for data, beta in ((ROWS, 0.0), (swapped, 0.0), (without, 0.7), (ROWS, 0.7)):
-        kept = KeepGradients()
         settings = {**WHOLE_STEP, "max_steps": 3, "num_iterations": 3, "beta": beta, "clip_high": 5.0}
-        run = trainer(tmp_path, data=data, given={"callbacks": [kept]}, **settings)
-        run.train()
-        runs.append((kept.steps, run.state.log_history))
+        run = trainer(tmp_path, data=data, **settings)
+        runs.append((gradients_of(run), run.state.log_history))
     for steps, _ in runs[1:3]:
         for ours, theirs in zip(steps, runs[0][0], strict=True):
             assert all(torch.allclose(gradient, theirs[name], atol=1e-7) for name, gradient in ours.items())
@@ -126,18 +112,11 @@ def test_beta_zero_is_pure_verifiable_reward(tmp_path: Path) -> None:
 def test_micro_batches_do_not_change_the_step(tmp_path: Path) -> None:
     kept = []
     for size, accumulated in ((16, 1), (8, 2), (4, 4)):
-        gradients = KeepGradients()
-        run = trainer(
-            tmp_path,
-            tag_model(torch.float64),
-            given={"callbacks": [gradients], "ref_model": shifted_model()},
-            per_device_train_batch_size=size,
-            gradient_accumulation_steps=accumulated,
-            kl_weight=0.1,
-            pref_loss_weight=0.4,
-        )
-        run.train()
-        kept.append((untimed(run.state.log_history)[0], gradients.steps[0]))
+        cut = {"per_device_train_batch_size": size, "gradient_accumulation_steps": accumulated}
+        changes = {"kl_weight": 0.1, "pref_loss_weight": 0.4, **cut}
+        run = trainer(tmp_path, tag_model(torch.float64), given={"ref_model": shifted_model()}, **changes)
+        (gradients,) = gradients_of(run)
+        kept.append((untimed(run.state.log_history)[0], gradients))
     for line, gradients in kept[1:]:
         assert line == pytest.approx(kept[0][0], rel=1e-5, abs=1e-6)
         for name, gradient in gradients.items():
@@ -152,13 +131,12 @@ def short(completions: list[str], **kwargs: Any) -> list[float]:
 def tiny_task(folder: Path, **changes: Any) -> VAPORTrainer:
     """A part from "e" to "n" is wanted, short; "sky sea moon" is preferred to "sky two moon"."""
     rows = [{**row, "chosen": "sky sea moon", "rejected": "sky two moon"} for row in tiny_grpo.distinct_rows()]
-    args = VAPORArguments(
-        **{
-            "output_dir": str(folder), "max_steps": 20, "per_device_train_batch_size": 32, "num_generations": 8,
-            "max_completion_length": 10, **SHORT, "learning_rate": 1e-2, "verifiable_term_split": ["e", "n"],
-            "preference_term_split": ["sky", "moon"], **changes,
-        }
-    )  # fmt: skip
+    chosen = {
+        "max_steps": 20, "per_device_train_batch_size": 32, "num_generations": 8, "max_completion_length": 10,
+        "max_grad_norm": 1.0, "learning_rate": 1e-2, "verifiable_term_split": ["e", "n"],
+        "preference_term_split": ["sky", "moon"], **changes,
+    }  # fmt: skip
+    args = tiny_vapor.arguments(folder, **chosen)
     return VAPORTrainer(tiny_grpo.new_model(), short, args, rows, tiny_grpo.tokenizer())
 
 
@@ -166,8 +144,8 @@ def test_reward_and_preference_margin_rise(tmp_path: Path) -> None:
     changes = {"ratio_base": "old", "ratio_level": "token", "clip_on": "verifiable", "pref_loss_weight": 0.5}
     run = tiny_task(tmp_path, **changes)
     before = run.evaluate(run.train_dataset)
-    run.train()
-    after, lines = run.evaluate(run.train_dataset), run.state.log_history[:20]
+    lines = logged(run)[:20]
+    after = run.evaluate(run.train_dataset)
     rewards = [line["reward_mean"] for line in lines]
     assert rewards[0] < 0.7 < 0.9 < sum(rewards[-4:]) / 4
     assert lines[0]["preference_margin"] == 0 and lines[0]["preference_accuracy"] == 0
@@ -180,19 +158,15 @@ def test_the_product_alone_has_no_preference_gradient_at_the_start(tmp_path: Pat
     """The first gradient is the same whatever the preference weighs in the product; the direct term has its own."""
     steps = []
     for changes in ({"beta": 1.0}, {"beta": 0.0}, {"beta": 1.0, "pref_loss_weight": 1.0}):
-        kept, run = KeepGradients(), tiny_task(tmp_path, max_steps=1, **changes)
-        run.add_callback(kept)
-        run.train()
-        steps.append(torch.cat([gradient.flatten() for gradient in kept.steps[0].values()]))
+        run = tiny_task(tmp_path, max_steps=1, **changes)
+        steps.append(torch.cat([gradient.flatten() for gradient in gradients_of(run)[0].values()]))
         assert run.state.log_history[0]["preference_failure_frac"] == 0
     assert (steps[0] - steps[1]).norm() < 1e-4 * steps[1].norm() and steps[1].norm() > 1e-2
     assert (steps[2] - steps[1]).norm() > 0.1 * steps[1].norm()
 
 
 def test_every_log_line_has_the_monitors(tmp_path: Path) -> None:
-    run = trainer(tmp_path, **WHOLE_STEP, max_steps=2, num_iterations=2, logging_steps=2)
-    run.train()
-    line = run.state.log_history[0]
+    line = logged(trainer(tmp_path, **WHOLE_STEP, max_steps=2, num_iterations=2, logging_steps=2))[0]
     names = {"reward_mean", "reward_std", "approx_kl", "clip_frac", "entropy", "grad_norm", "groups_without_spread"}
     names |= {"masked_frac", "surrogate", "kl", "preference_loss", "verifiable_ratio", "preference_term"}
     names |= {"verifiable_failure_frac", "preference_failure_frac", "preference_accuracy", "preference_margin"}
@@ -206,18 +180,9 @@ def test_chat_rows(tmp_path: Path) -> None:
         seen.extend(completions)
         return [1.0] * len(completions)
 
-    names = copy.deepcopy(tag_tokenizer())
-    names.chat_template = tiny_grpo.CHAT
-    rows = [
-        {
-            "prompt": [{"role": "user", "content": row["prompt"]}],
-            "chosen": [{"role": "assistant", "content": row["chosen"]}],
-            "rejected": [{"role": "assistant", "content": row["rejected"]}],
-        }
-        for row in ROWS
-    ]
-    run = VAPORTrainer(tag_model(), noting, arguments(tmp_path), rows, names, engine=WrittenEngine())
-    run.train()
+    names = tiny_grpo.with_template(tag_tokenizer(), tiny_grpo.CHAT)
+    rows = chats(ROWS)
+    run = trained(trainer(tmp_path, data=rows, reward_funcs=noting, names=names))
     assert seen and all(message["role"] == "assistant" for (message,) in seen)
     text, plain = run._encode_pair(rows[0]), run._encode_pair(ROWS[0])
     assert text == plain and text[0].span is not None

@@ -12,7 +12,8 @@ from llm_rl.grpo.extensions import Chord, EntropyBonus, Extension, ImportanceCor
 from llm_rl.rollout.data import RolloutBatch
 from llm_rl.training.errors import CheckpointError
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
-from tests.llm_rl.helpers.tiny_grpo import EXPERTS, distinct_rows, trainer
+from tests.llm_rl.helpers.tiny_grpo import EXPERTS, SAVING, distinct_rows, trainer
+from tests.llm_rl.helpers.watch import logged, trained
 
 
 @dataclass
@@ -45,17 +46,14 @@ def test_one_of_ones_own_acts_on_the_objective_and_the_loss(tmp_path: Path) -> N
     lines = []
     for extensions in ([], [Half()]):
         given = {"engine": FixedEngine(), "extensions": extensions}
-        run = trainer(tmp_path, data=distinct_rows(), given=given, max_steps=2, num_iterations=2)
-        run.train()
-        lines.append(run.state.log_history[1])
+        lines.append(logged(trainer(tmp_path, data=distinct_rows(), given=given, max_steps=2, num_iterations=2))[1])
     assert lines[0]["loss"] == pytest.approx(lines[1]["loss"], abs=1e-6) and abs(lines[0]["loss"]) > 1e-4
     assert lines[0]["grad_norm"] == pytest.approx(lines[1]["grad_norm"], rel=1e-5)
 
 
 def test_its_state_and_its_options_are_in_checkpoints(tmp_path: Path) -> None:
-    saving: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1}
-    trainer(tmp_path, given={"extensions": [Half()]}, max_steps=2, **saving).train()
-    again = trainer(tmp_path, given={"extensions": [Half()]}, max_steps=3, **saving)
+    trainer(tmp_path, given={"extensions": [Half()]}, max_steps=2, **SAVING).train()
+    again = trainer(tmp_path, given={"extensions": [Half()]}, max_steps=3, **SAVING)
     again.train(resume_from_checkpoint="last")
     assert again.extensions[0].seen == 3  # type: ignore[attr-defined]
     for extensions, message in (
@@ -63,7 +61,7 @@ def test_its_state_and_its_options_are_in_checkpoints(tmp_path: Path) -> None:
         ([], r"extensions is \[\], was \['Half'\]"),
         ([Half(), EntropyBonus(0.1)], r"EntropyBonus.coef is 0.1, was None"),
     ):
-        run = trainer(tmp_path, given={"extensions": extensions}, max_steps=4, **saving)
+        run = trainer(tmp_path, given={"extensions": extensions}, max_steps=4, **SAVING)
         with pytest.raises(CheckpointError, match=message):
             run.train(resume_from_checkpoint="last")
 
@@ -75,19 +73,16 @@ def test_the_answers_of_chord_are_part_of_what_a_run_is(tmp_path: Path) -> None:
 
 
 def test_one_added_on_resuming_starts_as_it_is(tmp_path: Path) -> None:
-    saving: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1}
-    trainer(tmp_path, max_steps=1, **saving).train()
+    trainer(tmp_path, max_steps=1, **SAVING).train()
     given = {"extensions": [EntropyBonus(0.1, target=9.0)]}
-    run = trainer(tmp_path, given=given, max_steps=2, resume_with_changes=True, **saving)
+    run = trainer(tmp_path, given=given, max_steps=2, resume_with_changes=True, **SAVING)
     run.train(resume_from_checkpoint="last")
     assert run.extensions[0].weight == pytest.approx(0.105)  # type: ignore[attr-defined]
 
 
 def test_two_trainers_of_one_object_have_states_of_their_own(tmp_path: Path) -> None:
     bonus = EntropyBonus(0.1, target=9.0)
-    runs = [trainer(tmp_path, given={"extensions": [bonus]}, max_steps=steps) for steps in (1, 2)]
-    for run in runs:
-        run.train()
+    runs = [trained(trainer(tmp_path, given={"extensions": [bonus]}, max_steps=steps)) for steps in (1, 2)]
     weights = [run.extensions[0].weight for run in runs]  # type: ignore[attr-defined]
     assert weights == pytest.approx([0.105, 0.11]) and bonus.weight == 0.1
 

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from llm_rl.grpo.extensions.chord import Chord, expert_loss
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
-from tests.llm_rl.helpers.tiny_grpo import EXPERTS, KeepGradients, distinct_rows, new_model, rows, tokenizer, trainer
+from tests.llm_rl.helpers.tiny_grpo import EXPERTS, distinct_rows, new_model, rows, tokenizer, trainer
+from tests.llm_rl.helpers.watch import gradients_of
 
 
 def test_mu_by_hand() -> None:
@@ -28,7 +30,6 @@ def test_the_loss_on_answers_by_hand() -> None:
     phi = [math.exp(logp) * (1 - math.exp(logp)) for logp in (-0.1, -2.0)]
     assert weighed.item() == pytest.approx((0.1 * phi[0] + 2.0 * phi[1]) / 4)
     weighed.backward()
-    assert logps.grad is not None
     assert logps.grad[0, :2].tolist() == pytest.approx([-phi[0] / 4, -phi[1] / 4]) and logps.grad[0, 2] == 0
 
 
@@ -59,23 +60,15 @@ def test_a_step_is_the_mixture_of_both_losses(tmp_path: Path, phi: bool, size: i
     settings = {"per_device_train_batch_size": size, "gradient_accumulation_steps": accumulated, "max_grad_norm": 0.0}
     chord = Chord(EXPERTS, mu_peak=0.4, batch_size=3 // accumulated + accumulated - 1, phi=phi)
     for extensions in ([], [chord]):
-        kept = KeepGradients()
-        run = trainer(
-            tmp_path,
-            copy.deepcopy(model),
-            data=distinct_rows(),
-            given={"engine": FixedEngine(), "callbacks": [kept], "extensions": extensions},
-            **settings,
-        )
-        run.train()
-        steps.append(kept.steps[0])
+        given = {"engine": FixedEngine(), "extensions": extensions}
+        run = trainer(tmp_path, copy.deepcopy(model), data=distinct_rows(), given=given, **settings)
+        steps += gradients_of(run)
     (own,) = run.extensions
     taken = own.answers.take(0, chord.batch_size * accumulated)  # type: ignore[attr-defined]
     parts = [answer_loss(model, dict(sample.row), phi) for sample in taken]
     expert = sum(part for part, _ in parts) / sum(tokens for _, tokens in parts)
     expert.backward()  # type: ignore[union-attr]
     for name, parameter in model.named_parameters():
-        assert parameter.grad is not None
         expected = 0.6 * steps[0][name] + 0.4 * parameter.grad
         assert (steps[1][name] - expected).abs().max() < 1e-6, name
     assert run.state.log_history[0]["chord_mu"] == 0.4
@@ -91,5 +84,4 @@ def test_a_step_is_the_mixture_of_both_losses(tmp_path: Path, phi: bool, size: i
     ],
 )
 def test_answers_that_cannot_be_used(tmp_path: Path, answers: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        trainer(tmp_path, data=rows(), given={"extensions": [Chord(answers)]})
+    refused(message, lambda: trainer(tmp_path, data=rows(), given={"extensions": [Chord(answers)]}))

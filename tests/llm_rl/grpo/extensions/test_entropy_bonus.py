@@ -4,6 +4,7 @@ import pytest
 
 from llm_rl.grpo.extensions import EntropyBonus
 from tests.llm_rl.helpers.tiny_grpo import trainer
+from tests.llm_rl.helpers.watch import logged
 
 
 def test_a_fixed_weight_stays() -> None:
@@ -30,15 +31,9 @@ def test_the_weight_follows_the_entropy_by_hand() -> None:
 @pytest.mark.parametrize("cut", [(8, 1), (2, 4)])
 def test_the_bonus_is_that_of_the_whole_step(tmp_path: Path, cut: tuple[int, int]) -> None:
     size, accumulated = cut
-    losses = []
-    for extensions in ([], [EntropyBonus(0.5)]):
-        run = trainer(
-            tmp_path,
-            given={"extensions": extensions},
-            per_device_train_batch_size=size,
-            gradient_accumulation_steps=accumulated,
-            scale_rewards="none",
-        )
-        run.train()
-        losses.append(run.state.log_history[0])
-    assert losses[1]["loss"] - losses[0]["loss"] == pytest.approx(-0.5 * losses[0]["entropy"], abs=1e-5)
+    changes = {"per_device_train_batch_size": size, "gradient_accumulation_steps": accumulated, "scale_rewards": "none"}
+    plain, found = (
+        logged(trainer(tmp_path, given={"extensions": extensions}, **changes))[0]
+        for extensions in ([], [EntropyBonus(0.5)])
+    )
+    assert found["loss"] - plain["loss"] == pytest.approx(-0.5 * plain["entropy"], abs=1e-5)

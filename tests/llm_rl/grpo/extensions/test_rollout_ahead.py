@@ -14,6 +14,7 @@ from tests.llm_rl.helpers.fixed_engine import FixedEngine
 from tests.llm_rl.helpers.grpo_reference import token_logps
 from tests.llm_rl.helpers.small_models import graded
 from tests.llm_rl.helpers.tiny_grpo import go_on, tokenizer, trainer
+from tests.llm_rl.helpers.watch import spy, trained
 
 EOS = tokenizer().eos_token_id
 RATE: dict[str, Any] = {"learning_rate": 5e-3}
@@ -62,22 +63,14 @@ def test_the_rows_are_those_of_a_run_without_it(tmp_path: Path) -> None:
     prompts: list[list[list[str]]] = []
     for given in ({}, ahead()):
         run = trainer(tmp_path, given=given, max_steps=6)
-        seen: list[list[str]] = []
-        original = run._prepare_rollout
-
-        def noting(found: list[Sample], original: Any = original, seen: Any = seen) -> Any:
-            seen.append([sample.row["prompt"] for sample in found])
-            return original(found)
-
-        run._prepare_rollout = noting  # type: ignore[method-assign]
+        roll_outs = spy(run, "_prepare_rollout")
         run.train()
-        prompts.append(seen)
+        prompts.append([[sample.row["prompt"] for sample in call.arguments[0]] for call in roll_outs])
     assert prompts[0] == prompts[1] and len(prompts[0]) == 6
 
 
 def test_a_second_training_samples_its_first_roll_out_anew(tmp_path: Path) -> None:
-    run = trainer(tmp_path, given=ahead(), max_steps=1, **RATE)
-    run.train()
+    run = trained(trainer(tmp_path, given=ahead(), max_steps=1, **RATE))
     run.train()
     line = run.state.log_history[0]
     assert line["rollout_staleness"] == 0 and line["engine_logp_diff_max"] < 1e-4
@@ -86,8 +79,7 @@ def test_a_second_training_samples_its_first_roll_out_anew(tmp_path: Path) -> No
 def test_prompts_are_shared_ahead_as_they_are_otherwise(tmp_path: Path) -> None:
     for share_prompts in (True, False):
         given = ahead()
-        run = trainer(tmp_path, given=given, share_prompts=share_prompts)
-        run.train()
+        run = trained(trainer(tmp_path, given=given, share_prompts=share_prompts))
         assert run.scorer.share_prompts is share_prompts and run.engine.share_prompts is share_prompts
         assert run.state.log_history[0]["engine_logp_diff_max"] < 1e-4
 

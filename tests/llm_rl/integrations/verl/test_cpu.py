@@ -21,22 +21,24 @@ SAMPLING = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "repetition_penalty":
 LIMIT = 7
 
 
-def model(seed):
-    return tag_model(seed=seed)
-
-
 @pytest.fixture
 def server():
     """A server of the tiny Llama, without weights yet, whose settings are those of verl's configuration."""
     config = SimpleNamespace(dtype="float32", max_num_seqs=8, seed=3, prompt_length=8, response_length=LIMIT)
-    given = SimpleNamespace(hf_config=model(0).config, tokenizer=tag_tokenizer(), generation_config=None)
+    given = SimpleNamespace(hf_config=tag_model(seed=0).config, tokenizer=tag_tokenizer(), generation_config=None)
     return TransformersServer(config, given, 0)
 
 
 def ask(server, *prompts, **changes):
+    return ask_each(server, [(ids, changes) for ids in prompts])
+
+
+def ask_each(server, asked):
+    """Prompts at once, each with its own settings."""
+
     async def all_at_once():
         return await asyncio.gather(
-            *(server.generate("r", prompt_ids=ids, sampling_params=SAMPLING | changes) for ids in prompts)
+            *(server.generate("r", prompt_ids=ids, sampling_params=SAMPLING | changes) for ids, changes in asked)
         )
 
     return asyncio.run(all_at_once())
@@ -56,7 +58,7 @@ def logprobs_of(trained, prompt, output, temperature=1.0):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_log_probabilities_are_those_of_the_weights_that_came_last(server, temperature):
-    first, second = model(1), model(2)
+    first, second = tag_model(seed=1), tag_model(seed=2)
     for step, (trained, other) in enumerate([(first, second), (second, first)]):
         update(server, trained, step)
         for prompt, output in zip(PROMPTS, ask(server, *PROMPTS, temperature=temperature), strict=True):
@@ -67,7 +69,7 @@ def test_log_probabilities_are_those_of_the_weights_that_came_last(server, tempe
 
 
 def test_the_server_keeps_its_own_copy_of_the_weights(server):
-    trained = model(1)
+    trained = tag_model(seed=1)
     update(server, trained, 0)
     before = ask(server, PROMPTS[0], temperature=0)
     with torch.no_grad():
@@ -78,16 +80,16 @@ def test_the_server_keeps_its_own_copy_of_the_weights(server):
 
 def test_without_new_weights_it_answers_nothing(server):
     refused("no weights of this step", lambda: ask(server, PROMPTS[0]), RuntimeError)
-    update(server, model(1), 0)
+    update(server, tag_model(seed=1), 0)
     first = ask(server, PROMPTS[0], temperature=0)
     asyncio.run(server.sleep())
     refused("no weights of this step", lambda: ask(server, PROMPTS[0]), RuntimeError)
-    update(server, model(1), 1)
+    update(server, tag_model(seed=1), 1)
     assert [one.token_ids for one in ask(server, PROMPTS[0], temperature=0)] == [first[0].token_ids]
 
 
 def test_weights_must_be_all_of_the_model(server):
-    state = model(1).state_dict()
+    state = tag_model(seed=1).state_dict()
     missing = dict(list(state.items())[1:])
     refused("Missing key", lambda: asyncio.run(server.update_weights(missing, 0)), RuntimeError)
     with pytest.raises(RuntimeError, match="Unexpected key"):
@@ -96,16 +98,9 @@ def test_weights_must_be_all_of_the_model(server):
 
 
 def test_each_request_has_its_own_limit_and_settings(server):
-    update(server, model(1), 0)
-
-    async def mixed():
-        limits = [{"max_tokens": 2}, {"max_new_tokens": 3, "temperature": 0}, {}]
-        asked = zip(PROMPTS, limits, strict=True)
-        return await asyncio.gather(
-            *(server.generate("r", prompt_ids=ids, sampling_params=SAMPLING | changes) for ids, changes in asked)
-        )
-
-    outputs = asyncio.run(mixed())
+    update(server, tag_model(seed=1), 0)
+    limits = [{"max_tokens": 2}, {"max_new_tokens": 3, "temperature": 0}, {}]
+    outputs = ask_each(server, zip(PROMPTS, limits, strict=True))
     assert [len(one.token_ids) <= most for one, most in zip(outputs, (2, 3, LIMIT), strict=True)] == [True] * 3
     assert all(len(one.token_ids) == len(one.log_probs) for one in outputs)
     greedy = ask(server, PROMPTS[1], temperature=0, max_new_tokens=3)[0]
@@ -119,13 +114,13 @@ def test_draws_depend_on_seed_and_step_alone(server):
         update(server, trained, step)
         return [one.token_ids for one in ask(server, *PROMPTS)]
 
-    trained = model(1)
+    trained = tag_model(seed=1)
     assert drawn(4) == drawn(4)
     first_seed(lambda step: drawn(step) != drawn(step + 1))
 
 
 def test_what_it_does_not_sample(server):
-    update(server, model(1), 0)
+    update(server, tag_model(seed=1), 0)
     refused(r"top_p is 0\.9.* set rollout\.top_p=1", lambda: ask(server, PROMPTS[0], top_p=0.9))
     refused(r"sampling by \['min_p'\] is not supported", lambda: ask(server, PROMPTS[0], min_p=0.1))
     refused("leaves no room", lambda: ask(server, [5] * (8 + LIMIT)))

@@ -9,18 +9,14 @@ import pytest
 import torch
 from torch import nn
 
-from llm_rl.rollout.generation import Completion, SamplingParams
+from llm_rl.rollout.generation import SamplingParams
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.server.client import CompletionClient
 from llm_rl.rollout.server.engine import ServerEngine
 from llm_rl.rollout.server.errors import ServerError, StaleWeightsError
 from tests.helpers.refusals import refused
-from tests.llm_rl.helpers.serving import move, policy, serving, token_logprobs
-from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
-
-EOS = tokenizer().eos_token_id
-PARAMS = SamplingParams(max_new_tokens=6, temperature=0.8, eos_token_ids=(EOS, 5, 7), pad_token_id=EOS)
-PROMPTS = [[5], [6, 7, 8, 9], [10, 11]] * 4
+from tests.llm_rl.helpers.serving import EOS, PARAMS, PROMPTS, assert_sampled_from, policy, serving
+from tests.llm_rl.helpers.tiny_grpo import move, new_model, tokenizer
 
 
 def base() -> Any:
@@ -50,15 +46,6 @@ def loaded(model: Any, url: str, **options: Any) -> ServerEngine:
     engine = ServerEngine(url, **options)
     engine.load_weights(model)  # PEFT's wrapper; a trainer gives what is inside
     return engine
-
-
-def assert_sampled_from(model: Any, completions: list[Completion], params: SamplingParams = PARAMS) -> None:
-    """Each log-probability is the policy's, and a completion ends at its first end token or is the longest."""
-    assert len(completions) == len(PROMPTS)
-    for prompt, (ids, logprobs) in zip(PROMPTS, completions, strict=True):
-        ends = [token in params.eos_token_ids for token in ids]
-        assert not any(ends[:-1]) and (ends[-1] or len(ids) == params.max_new_tokens)
-        assert logprobs == pytest.approx(token_logprobs(model, prompt, ids, params.temperature), abs=1e-5)
 
 
 def test_logprobs_are_those_of_the_policy_whatever_its_weights(url: str) -> None:

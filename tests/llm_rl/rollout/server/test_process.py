@@ -20,6 +20,7 @@ from tests.helpers.warm_process import with_root_first
 from tests.llm_rl.helpers import tiny_grpo
 from tests.llm_rl.helpers.serving import SERVER, policy, token_logprobs
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer, uneven
+from tests.llm_rl.helpers.watch import trained
 
 EOS = tokenizer().eos_token_id
 PARAMS = SamplingParams(6, 0.8, (EOS,), EOS)
@@ -40,8 +41,7 @@ def assert_policy_samples(engine: ServerEngine, model: nn.Module) -> None:
 def test_all_weights_reach_it_by_a_restart_at_each_step(tmp_path: Path) -> None:
     engine = ServerEngine(ServerProcess(SMALL))
     settings: dict[str, Any] = {"max_steps": 2, "learning_rate": 1e-2}
-    run = tiny_grpo.trainer(tmp_path, reward_funcs=uneven, given={"engine": engine}, **settings)
-    run.train()
+    run = trained(tiny_grpo.trainer(tmp_path, reward_funcs=uneven, given={"engine": engine}, **settings))
     assert all(line["engine_logp_diff_max"] < 1e-4 for line in run.state.log_history[:2])
     engine.load_weights(run.model)
     assert_policy_samples(engine, run.model)

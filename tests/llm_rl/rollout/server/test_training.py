@@ -11,13 +11,14 @@ from llm_rl import ImportanceCorrection
 from llm_rl.rollout.server.client import CompletionClient
 from llm_rl.rollout.server.engine import ServerEngine
 from llm_rl.rollout.server.errors import ServerError
+from tests.helpers.refusals import refused
 from tests.llm_rl.helpers import tiny_grpo, tiny_ppo
 from tests.llm_rl.helpers.serving import free_port, policy, serving
-from tests.llm_rl.helpers.tiny_grpo import new_model, uneven, untimed
+from tests.llm_rl.helpers.tiny_grpo import SAVING, new_model, uneven, untimed
+from tests.llm_rl.helpers.watch import trained
 
 STEPS = 3
 SETTINGS: dict[str, Any] = {"max_steps": STEPS, "learning_rate": 1e-2}
-SAVING: dict[str, Any] = {**SETTINGS, "save_strategy": "steps", "save_steps": 1}
 
 
 class CountAdapters(TrainerCallback):
@@ -50,8 +51,7 @@ def test_each_step_samples_from_its_own_weights_and_the_mismatch_is_told(
             given["extensions"] = [ImportanceCorrection()]
         else:
             changes["num_ppo_epochs"] = 1
-        run = tiny.trainer(tmp_path / "run", policy(), reward_funcs=uneven, given=given, **changes)
-        run.train()
+        run = trained(tiny.trainer(tmp_path / "run", policy(), reward_funcs=uneven, given=given, **changes))
     lines = run.state.log_history[:STEPS]
     assert len(set(counted.names)) == STEPS
     for line in lines:
@@ -73,20 +73,17 @@ def test_a_run_whose_server_died_goes_on_as_if_it_had_not(tmp_path: Path, folder
 
     def trainer(name: str, url: str, *callbacks: Any) -> Any:
         given = {"engine": ServerEngine(url), "callbacks": [*callbacks]}
-        return tiny_grpo.trainer(tmp_path / name, policy(), reward_funcs=uneven, given=given, **SAVING)
+        return tiny_grpo.trainer(tmp_path / name, policy(), reward_funcs=uneven, given=given, **SETTINGS, **SAVING)
 
     with serving(folder) as url:
-        whole = trainer("whole", url)
-        whole.train()
+        whole = trained(trainer("whole", url))
 
     port = free_port()
     with serving(folder, port=port) as url:
         first = trainer("broken", url, EndAfter(1, url))
-        with pytest.raises(ServerError, match="resume_from_checkpoint"):
-            first.train()
+        refused("resume_from_checkpoint", lambda: first.train(), ServerError)
     with serving(folder, port=port) as url:
-        again = trainer("broken", url)
-        again.train(resume_from_checkpoint=True)
+        again = trained(trainer("broken", url), resume_from_checkpoint=True)
     assert untimed(again.state.log_history) == untimed(whole.state.log_history)
 
 

@@ -27,16 +27,14 @@ from scripts.benchmarks.grpo_contenders import VLLM_PROGRAM, Setting, make_train
 from tests.helpers.drawn import near_share
 from tests.helpers.refusals import refused
 from tests.llm_rl.helpers import tiny_grpo, tiny_ppo
-from tests.llm_rl.helpers.serving import move, policy, token_logprobs
-from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer, uneven
+from tests.llm_rl.helpers.serving import EOS, PARAMS, PROMPTS, assert_sampled_from, policy
+from tests.llm_rl.helpers.tiny_grpo import move, new_model, tokenizer, uneven
+from tests.llm_rl.helpers.watch import trained
 
 PYTHON = os.environ.get("VLLM_PYTHON", "")
 """The interpreter of vLLM's environment."""
 COMMAND = [PYTHON, *VLLM_PROGRAM]
 OPTIONS = ["--max-model-len", "128", "--enforce-eager"]
-EOS = tokenizer().eos_token_id
-PARAMS = SamplingParams(max_new_tokens=6, temperature=0.8, eos_token_ids=(EOS, 5, 7), pad_token_id=EOS)
-PROMPTS = [[5], [6, 7, 8, 9], [10, 11]] * 4
 CLOSE = 1e-4
 """How far float32's log-probabilities are apart at most, of these weights: some 5e-6 by other kernels."""
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not PYTHON, reason="make test-vllm says where vLLM is")]
@@ -62,11 +60,8 @@ def engine() -> Iterator[ServerEngine]:
     found.close()
 
 
-def assert_sampled_from(model: Any, engine: ServerEngine) -> None:
-    for prompt, (ids, logprobs) in zip(PROMPTS, engine.generate(PROMPTS, PARAMS), strict=True):
-        ends = [token in PARAMS.eos_token_ids for token in ids]
-        assert not any(ends[:-1]) and (ends[-1] or len(ids) == PARAMS.max_new_tokens)
-        assert logprobs == pytest.approx(token_logprobs(model, prompt, ids, PARAMS.temperature), abs=CLOSE)
+def assert_sampled_by(engine: ServerEngine, model: Any) -> None:
+    assert_sampled_from(model, engine.generate(PROMPTS, PARAMS), within=CLOSE)
 
 
 def assert_close(run: Any, most: float) -> None:
@@ -81,7 +76,7 @@ def test_logprobs_are_those_of_the_policy_whatever_its_weights(engine: ServerEng
     model = policy(base())
     for _ in range(3):
         engine.load_weights(causal_model(model))
-        assert_sampled_from(model, engine)
+        assert_sampled_by(engine, model)
         move(model, 2, 0.1)
 
 
@@ -115,11 +110,10 @@ def test_two_steps_on_adapters(engine: ServerEngine, tmp_path: Path, tiny: Modul
         given["extensions"] = [ImportanceCorrection()]
     else:
         changes["num_ppo_epochs"] = 1
-    run = tiny.trainer(tmp_path, policy(base()), reward_funcs=uneven, given=given, **changes)
-    run.train()
+    run = trained(tiny.trainer(tmp_path, policy(base()), reward_funcs=uneven, given=given, **changes))
     assert_close(run, CLOSE)
     engine.load_weights(causal_model(run.model))
-    assert_sampled_from(run.model, engine)
+    assert_sampled_by(engine, run.model)
 
 
 @pytest.mark.parametrize(("size", "message"), [(0.3, "has other weights"), (1e-4, "kept its old weights")])
@@ -152,7 +146,7 @@ def test_one_that_hangs_is_an_error_in_seconds_and_whole_weights_come_by_restart
     whole = base()
     for _ in range(2):
         engine.load_weights(whole)
-        assert_sampled_from(whole, engine)
+        assert_sampled_by(engine, whole)
         with torch.no_grad():
             for parameter in whole.parameters():
                 parameter.mul_(1.1)
@@ -173,8 +167,7 @@ def test_a_narrower_type_is_measured_and_made_up_for(tmp_path: Path) -> None:
     process = ServerProcess(COMMAND, [*OPTIONS, "--dtype", "bfloat16"], start_timeout=900)
     given = {"engine": ServerEngine(process, timeout=120, tolerance=0.5), "extensions": [ImportanceCorrection()]}
     changes: dict[str, Any] = {"max_steps": 2, "learning_rate": 1e-2}
-    run = tiny_grpo.trainer(tmp_path, policy(base()), reward_funcs=uneven, given=given, **changes)
-    run.train()
+    run = trained(tiny_grpo.trainer(tmp_path, policy(base()), reward_funcs=uneven, given=given, **changes))
     assert_close(run, 0.5)
     for line in run.state.log_history[:2]:
         largest = line["engine_logp_diff_max"]
@@ -190,7 +183,6 @@ def test_smollm2_trains_on_it(tmp_path: Path, kind: str) -> None:
     setting = Setting(
         str(model_folder("smollm2", tmp_path)), trainer=kind, lora_r=16, vllm=PYTHON, max_completion_length=16
     )
-    run = make_trainer("ours", setting, tmp_path / "run", 2, [])
-    run.train()
+    run = trained(make_trainer("ours", setting, tmp_path / "run", 2, []))
     assert_close(run, 1e-3)
     run.engine.close()
