@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import accelerate.utils.imports
@@ -49,13 +50,9 @@ def load() -> None:
         if not library.exists():
             command = ["c++", "-std=c++20", "-O0", "-w", "-shared", "-fPIC", str(SOURCE), "-o", f"{library}.new"]
             headers = [part for path in include_paths() for part in ("-isystem", path)]
+            command += [*headers, f"-L{root / 'lib'}", "-ltorch_cpu", "-lc10"]
             try:
-                subprocess.run(
-                    [*command, *headers, f"-L{root / 'lib'}", "-ltorch_cpu", "-lc10"],
-                    check=True,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
+                subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True)
             except FileNotFoundError:
                 raise RuntimeError("the card that tests pretend needs a C++ compiler: apt-get install g++") from None
             except subprocess.CalledProcessError as error:
@@ -122,9 +119,7 @@ def pretended_card() -> Iterator[None]:
             forget_what_is_there()
 
 
-def _storage_to(
-    storage: torch.UntypedStorage, device: torch.device, non_blocking: bool = False
-) -> torch.UntypedStorage:
+def _storage_to(storage: torch.UntypedStorage, device: Any, non_blocking: bool = False) -> torch.UntypedStorage:
     there = torch.empty(storage.nbytes(), dtype=torch.uint8, device=device).untyped_storage()
     return there.copy_(storage, non_blocking)
 

@@ -33,7 +33,7 @@ class Clock(TrainerCallback):
     def __init__(self, seconds: float) -> None:
         self.seconds, self.began, self.states, self.tokens = seconds, 0.0, 0, 0
 
-    def on_step_end(self, args, state, control, **kwargs):  # type: ignore[no-untyped-def]
+    def on_step_end(self, args, state, control, **kwargs):
         self.began = self.began or time.monotonic()
         control.should_training_stop = time.monotonic() - self.began > self.seconds
 

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,7 +56,7 @@ class EvaluatesBetween(TrainerCallback):
 
         run.engine.generate = generating
 
-    def on_substep_end(self, args, state, control, **kwargs):  # type: ignore[no-untyped-def]
+    def on_substep_end(self, args, state, control, **kwargs):
         self.run.evaluate(getattr(self.run.train_dataset, "rows", self.run.train_dataset))
 
     on_step_end = on_substep_end
@@ -76,9 +75,7 @@ def held(run: Any) -> list[Any]:
 
 @pytest.mark.parametrize("offloaded", [{"offload_optimizer": True}, {"offload_model": True}, BOTH])
 @pytest.mark.parametrize("make", [new_model, TIED, adapted])
-def test_a_card_holds_so_many_bytes_less_until_an_engine_ends_or_fails(
-    tmp_path: Path, make: Any, offloaded: dict[str, bool]
-) -> None:
+def test_a_card_holds_so_many_bytes_less_until_an_engine_ends_or_fails(tmp_path, make, offloaded) -> None:
     run = tiny_grpo.trainer(tmp_path, make(), given={"engine": Probing()}, bf16=True, **WITH_REFERENCE, **offloaded)
     run.train()
     trained = [weight for weight in run.model.parameters() if weight.requires_grad]
@@ -119,9 +116,7 @@ RUNS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("make", "given", "offloaded"), RUNS.values(), ids=RUNS)
-def test_a_run_that_offloads_is_the_run_that_does_not_and_resumes_exactly(
-    tmp_path: Path, make: Any, given: Any, offloaded: dict[str, bool]
-) -> None:
+def test_a_run_that_offloads_is_the_run_that_does_not_and_resumes_exactly(tmp_path, make, given, offloaded) -> None:
     found = []
     start = str(tmp_path / "plain" / "checkpoint-2")
     for folder, changes, begin in (("plain", {}, None), ("off", offloaded, None), ("resumed", offloaded, start)):
@@ -151,7 +146,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_could_not_leave_is_refused(tmp_path: Path, message: str) -> None:
+def test_what_could_not_leave_is_refused(tmp_path, message) -> None:
     changes, given = REFUSED[message]
     with pytest.raises(ValueError, match=message):
         tiny_grpo.trainer(tmp_path, given=given, **{"use_cpu": False, **changes})

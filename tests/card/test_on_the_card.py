@@ -2,10 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -20,6 +17,8 @@ from sudoku_dllm.__main__ import main
 from sudoku_dllm.trials.trial import short_training
 from tests.dllm_rl.helpers import tiny_training
 from tests.dllm_rl.helpers.tiny_training import puzzles, sudoku_task, warm_model
+from tests.dllm_rl.helpers.weights import moved_from
+from tests.dllm_rl.helpers.weights import weights as copies
 from tests.llm_rl.helpers import tiny_dpo, tiny_grpo, tiny_ppo, tiny_raro, tiny_vapor
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("card")]
@@ -44,7 +43,7 @@ DECODINGS = {
 
 
 @pytest.mark.parametrize("how", DECODINGS.values(), ids=DECODINGS)
-def test_a_batch_of_the_processor_is_decoded_where_the_model_is(how: Decoding) -> None:
+def test_a_batch_of_the_processor_is_decoded_where_the_model_is(how) -> None:
     problems = padded()
     assert problems.prompt_mask is not None and not problems.prompt_mask.all()
     record = decode(warm_model().to("cuda"), problems, how, generator=torch.Generator().manual_seed(0))
@@ -63,7 +62,7 @@ def test_what_is_drawn_on_the_card_is_what_the_processor_draws() -> None:
 
 
 @pytest.mark.parametrize("on_error", ["end", "continue", "correct", "redraw"])
-def test_roll_outs_and_answers_of_an_engine_go_where_the_model_is(on_error: Any) -> None:
+def test_roll_outs_and_answers_of_an_engine_go_where_the_model_is(on_error) -> None:
     model, how = warm_model().to("cuda"), Decoding("policy", tokens_per_step=2, on_error=on_error)
     record = rollout(model, padded(), how, num_generations=3, generator=torch.Generator().manual_seed(0))
     assert record.rewards.is_cuda and record.old_logprobs.isfinite().all()
@@ -72,7 +71,7 @@ def test_roll_outs_and_answers_of_an_engine_go_where_the_model_is(on_error: Any)
     assert told.positions.is_cuda and bool((told.live.sum(1) == whole.forward_passes).all())
 
 
-UNMASK: dict[str, dict[str, Any]] = {
+UNMASK = {
     "as published": {},
     "two rates": {"rl_learning_rate": 1e-3, "sft_learning_rate": 1e-4},
     "all terms, redrawn": {
@@ -89,7 +88,7 @@ UNMASK: dict[str, dict[str, Any]] = {
     "adapters with dropout": {"lora_r": 2, "lora_dropout": 0.3},
     "bfloat16, blocks again": {"bf16": True, "gradient_checkpointing": True, "num_iterations": 2},
 }  # fmt: skip
-TRAINERS: dict[str, Callable[..., Any]] = {
+TRAINERS = {
     **{f"UnmaskTrainer, {name}": partial(tiny_training.trainer, **changes) for name, changes in UNMASK.items()},
     "SftTrainer": tiny_training.sft_trainer,
     "SftTrainer, definite": partial(tiny_training.sft_trainer, ce_on="definite"),
@@ -103,7 +102,7 @@ TRAINERS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("make", TRAINERS.values(), ids=TRAINERS)
-def test_a_trainer_resumes_on_the_card_bit_for_bit(tmp_path: Path, make: Callable[..., Any]) -> None:
+def test_a_trainer_resumes_on_the_card_bit_for_bit(tmp_path, make) -> None:
     short = {"max_steps": 3, "save_strategy": "steps", "save_steps": 1, "use_cpu": False}
     whole, resumed = make(tmp_path / "whole", **short), make(tmp_path / "resumed", **short)
     whole.train()
@@ -111,24 +110,20 @@ def test_a_trainer_resumes_on_the_card_bit_for_bit(tmp_path: Path, make: Callabl
     resumed.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-2"))
     weights, again = whole.model.state_dict(), resumed.model.state_dict()
     assert all(value.is_cuda and torch.equal(value, again[name]) for name, value in weights.items())
-    before = make(tmp_path / "before", **short).model.state_dict()
-    assert any(not torch.equal(value, before[name]) for name, value in weights.items())
+    assert moved_from(copies(make(tmp_path / "before", **short).model), whole.model)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_each_objective_of_the_referee_trains_on_the_card(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
+def test_each_objective_of_the_referee_trains_on_the_card(tmp_path, monkeypatch, method) -> None:
     """Two updates on a roll-out, with the divergence where there is one, and several passes each."""
     monkeypatch.setattr(compare, "short_training", lambda *given: {**short_training(*given), "use_cpu": False})
     few = {"boards": 40, "test_boards": 2, "prompts": 2, "num_generations": 4, "num_iterations": 2}
     trial = Boards(BoardsArguments(**few, reward="passes", divergence=True))
     trainer = trial.trainer(method, model := trial.start(0, tmp_path), 0, tmp_path)
     trainer.args.max_steps, trainer.args.max_tokens_per_pass = 2, 2000
-    before = {name: parameter.clone() for name, parameter in model.named_parameters() if parameter.requires_grad}
+    before = copies(model)
     trainer.train()
-    assert any(parameter.is_cuda and not torch.equal(parameter, before[name]) for name, parameter in
-               model.named_parameters() if name in before)  # fmt: skip
+    assert moved_from(before, model) and all(parameter.is_cuda for parameter in model.parameters())
 
 
 SETTINGS = {
@@ -138,9 +133,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_a_comparison_trains_and_judges_on_the_card(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
-) -> None:
+def test_a_comparison_trains_and_judges_on_the_card(tmp_path, monkeypatch, setting) -> None:
     few = f"--setting {setting} {SETTINGS[setting]} --max_steps 2 --jobs 0 --report_to none"
     monkeypatch.setattr(sys, "argv", ["sudoku-dllm", "train", *few.split(), "--output_dir", str(tmp_path / "run")])
     assert not main()

@@ -1,6 +1,5 @@
 """The pretended card itself: what a program gets wrong on CUDA it gets wrong here, and the host's waits are counted."""
 
-from collections.abc import Callable
 from io import BytesIO
 
 import pytest
@@ -17,7 +16,7 @@ def on_card(*shape: int) -> Tensor:
     return torch.arange(torch.Size(shape).numel(), device="cuda").reshape(shape).float()
 
 
-MISTAKES: dict[str, Callable[[Tensor], object]] = {
+MISTAKES = {
     "add": lambda card: card + torch.ones(3, 4),
     "add in place": lambda card: torch.ones(3, 4).add_(card),
     "matmul": lambda card: card @ torch.ones(4, 2),
@@ -46,7 +45,7 @@ def stepped_with_state_elsewhere(card: Tensor) -> None:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
-def test_devices_that_differ_are_refused(mistake: Callable[[Tensor], object]) -> None:
+def test_devices_that_differ_are_refused(mistake) -> None:
     refused("device", lambda: mistake(on_card(3, 4)), RuntimeError)
 
 
@@ -72,8 +71,8 @@ def test_values_gradients_and_views_are_those_of_the_processor() -> None:
     for each, inputs in ((model, rows), (moved, rows.to("cuda"))):
         nn.functional.cross_entropy(each(inputs), inputs.argmax(1) % 3).backward()
     for ours, theirs in zip(moved.parameters(), model.parameters(), strict=True):
-        assert ours.is_cuda and ours.grad.is_cuda  # type: ignore[union-attr]
-        torch.testing.assert_close(ours.grad.cpu(), theirs.grad)  # type: ignore[union-attr]
+        assert ours.is_cuda and ours.grad.is_cuda
+        torch.testing.assert_close(ours.grad.cpu(), theirs.grad)
     card = on_card(3, 4)
     card.T[0].mul_(10).add_(1)
     card[1:, 2] = -1
@@ -115,7 +114,7 @@ def test_half_precision_of_autocast_and_attention_compute() -> None:
     torch.testing.assert_close(ours.cpu(), attend(heads, heads, heads, attn_mask=kept))
 
 
-WAITS: dict[str, tuple[int, Callable[[Tensor], object]]] = {
+WAITS = {
     "item": (1, lambda card: card.sum().item()),
     "bool": (1, lambda card: bool(card[0, 0])),
     "cpu": (1, lambda card: card.cpu()),
@@ -139,7 +138,7 @@ WAITS: dict[str, tuple[int, Callable[[Tensor], object]]] = {
 
 
 @pytest.mark.parametrize(("expected", "work"), WAITS.values(), ids=WAITS)
-def test_what_makes_the_host_wait_is_counted(expected: int, work: Callable[[Tensor], object]) -> None:
+def test_what_makes_the_host_wait_is_counted(expected, work) -> None:
     card = on_card(3, 4)
     with waits() as counts:
         work(card)

@@ -101,7 +101,7 @@ PATHS: dict[str, tuple[int, Callable[[Path], int]]] = {
 
 
 @pytest.mark.parametrize(("most", "path"), PATHS.values(), ids=PATHS)
-def test_the_host_waits_no_more_often(tmp_path: Path, most: int, path: Callable[[Path], int]) -> None:
+def test_the_host_waits_no_more_often(tmp_path, most, path) -> None:
     assert path(tmp_path) <= most
 
 

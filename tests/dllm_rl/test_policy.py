@@ -5,11 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig, annealed, log_margins, score_states, token_logprobs_at, two_best
-from dllm_rl.sudoku import PuzzleBatch
 from tests.dllm_rl.helpers.policy_reference import policy_at
 from tests.dllm_rl.helpers.tiny_llada import make_model
+from tests.helpers.refusals import refused
 
 POLICY = PolicyConfig(position_temperature=0.4)
 
@@ -23,15 +22,14 @@ def test_annealing_is_linear_and_touches_nothing_else() -> None:
 
 
 def test_margin_by_hand() -> None:
-    logits = torch.tensor([[0.6, 0.3, 0.1], [0.25, 0.25, 0.5]]).log()
-    margins = log_margins(two_best(logits), 1e-9)
-    torch.testing.assert_close(margins, torch.tensor([math.log(2), math.log(2)]))
-    torch.testing.assert_close(log_margins(two_best(logits), 0.1)[0], torch.tensor(math.log(0.7 / 0.4)))
+    best = two_best(torch.tensor([[0.6, 0.3, 0.1], [0.25, 0.25, 0.5]]).log())
+    torch.testing.assert_close(log_margins(best, 1e-9), torch.tensor([math.log(2), math.log(2)]))
+    torch.testing.assert_close(log_margins(best, 0.1)[0], torch.tensor(math.log(0.7 / 0.4)))
 
 
 @settings(max_examples=60)
 @given(st.lists(st.floats(-30, 30, width=32), min_size=2, max_size=8), st.sampled_from([1e-9, 1e-3]))
-def test_margin_against_the_formula(logits: list[float], eps: float) -> None:
+def test_margin_against_the_formula(logits, eps) -> None:
     first, second = torch.tensor(logits, dtype=torch.float64).softmax(0).sort(descending=True).values[:2].tolist()
     margin = float(log_margins(two_best(torch.tensor([[*logits, NEG_INF]])), eps))
     assert margin == pytest.approx(math.log((first + eps) / (second + eps)), abs=1e-5, rel=1e-5)
@@ -53,17 +51,20 @@ def test_epsilon_bounds_the_margin_and_stops_a_saturated_gradient() -> None:
     margin = log_margins(two_best(logits), 1e-9)
     assert float(margin.detach()) == pytest.approx(-math.log(1e-9), rel=1e-5)
     margin.backward()
-    assert logits.grad is not None
     assert bool(torch.isfinite(logits.grad).all()) and float(logits.grad.abs().max()) < 1e-6
+
+
+def scores_in(model, batch):
+    """Of the problems as they are given."""
+    return score_states(model, batch.prompt_ids, batch.prompt_mask, batch.responses, batch.mask_id, POLICY)
 
 
 def test_scores_agree_with_the_definition_one_state_at_a_time(model, batch, puzzles) -> None:
     """Prompts of the batch are padded; those of the reference are not. In float32, as models are."""
     model = model.float()
-    assert batch.prompt_mask is not None
-    mask_id = batch.layout.mask_id
+    assert not batch.prompt_mask.all()
     with torch.no_grad():
-        scores = score_states(model, batch.prompt_ids, batch.prompt_mask, batch.responses, mask_id, POLICY)
+        scores = scores_in(model, batch)
     assert scores.logits.dtype == scores.margins.dtype == scores.position_logprobs.dtype == torch.float32
     for index, puzzle in enumerate(puzzles[: len(batch)]):
         with torch.no_grad():
@@ -76,41 +77,34 @@ def test_scores_agree_with_the_definition_one_state_at_a_time(model, batch, puzz
             assert float(scores.margins[index, ell]) == pytest.approx(float(expected.margin[ell]), abs=1e-4)
             assert float(scores.position_logprobs[index, ell]) == pytest.approx(float(expected.position[ell]), abs=1e-4)
             tokens = torch.arange(scores.logits.shape[1])
-            got = token_logprobs_at(
-                scores, torch.full_like(tokens, index), torch.full_like(tokens, ell), tokens, POLICY.token_temperature
-            )
-            assert got[mask_id] == NEG_INF
+            state, place = torch.full_like(tokens, index), torch.full_like(tokens, ell)
+            got = token_logprobs_at(scores, state, place, tokens, POLICY.token_temperature)
+            assert got[batch.mask_id] == NEG_INF
             torch.testing.assert_close(got.double(), expected.token[ell], atol=1e-4, rtol=0)
 
 
-def test_the_mask_token_is_excluded_even_when_the_model_prefers_it(batch: PuzzleBatch, tokenizer: object) -> None:
+def test_the_mask_token_is_excluded_even_when_the_model_prefers_it(batch) -> None:
     model = make_model()
-    mask_id = batch.layout.mask_id
     with torch.no_grad():
         head = model.get_output_embeddings().weight
-        head[mask_id] = 50 * head[batch.layout.digit_ids[0]]
-    scores = score_states(model, batch.prompt_ids, batch.prompt_mask, batch.responses, mask_id, POLICY)
-    assert bool((scores.logits[:, mask_id] == NEG_INF).all())
-    assert not bool((scores.logits.argmax(1) == mask_id).any())
+        head[batch.mask_id] = 50 * head[batch.layout.digit_ids[0]]
+    scores = scores_in(model, batch)
+    assert bool((scores.logits[:, batch.mask_id] == NEG_INF).all())
     assert bool(torch.isfinite(scores.margins[scores.row_of >= 0]).all())
 
 
-def test_half_precision_bodies_give_scores_in_fp32(batch: PuzzleBatch) -> None:
-    model = make_model().to(torch.bfloat16)
-    scores = score_states(model, batch.prompt_ids, batch.prompt_mask, batch.responses, batch.layout.mask_id, POLICY)
+def test_half_precision_bodies_give_scores_in_fp32(batch) -> None:
+    scores = scores_in(make_model().to(torch.bfloat16), batch)
     assert scores.logits.dtype == scores.position_logprobs.dtype == torch.float32
     torch.testing.assert_close(scores.position_logprobs.exp().sum(1), torch.ones(len(batch)))
 
 
-def test_logits_that_are_not_finite_are_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_logits_that_are_not_finite_are_refused(model, batch) -> None:
     with torch.no_grad():
         model.get_output_embeddings().weight[5, 0] = math.nan
-    with pytest.raises(FloatingPointError, match="not finite"):
-        score_states(model, batch.prompt_ids, batch.prompt_mask, batch.responses, batch.layout.mask_id, POLICY)
+    refused("not finite", lambda: scores_in(model, batch), FloatingPointError)
 
 
-def test_a_finished_state_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    responses = batch.responses.clone()
-    responses[1] = batch.layout.digit_ids[0]
-    with pytest.raises(ValueError, match="state 1 has no masked position"):
-        score_states(model, batch.prompt_ids, batch.prompt_mask, responses, batch.layout.mask_id, POLICY)
+def test_a_finished_state_is_refused(model, batch) -> None:
+    batch.responses[1] = batch.layout.digit_ids[0]
+    refused("state 1 has no masked position", lambda: scores_in(model, batch))

@@ -3,11 +3,9 @@ import math
 import pytest
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.sft import MIN_MASK_RATIO, SftDataset, mask_tokens, masked_diffusion_loss, weighted_masked_loss
 from dllm_rl.sudoku import SudokuTask
-from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.tiny_llada import make_model
 from tests.helpers.drawn import first_with
 
@@ -15,8 +13,7 @@ MASK = 2
 
 
 def tokens_and_maskable() -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(3, 105, (4, 12), generator=generator)
+    ids = torch.randint(3, 105, (4, 12), generator=torch.Generator().manual_seed(0))
     maskable = torch.zeros(4, 12, dtype=torch.bool)
     for row, start in enumerate((2, 5, 8, 11)):
         maskable[row, start:] = True
@@ -24,11 +21,10 @@ def tokens_and_maskable() -> tuple[Tensor, Tensor]:
 
 
 def test_only_maskable_positions_are_masked() -> None:
-    ids, maskable = tokens_and_maskable()
-    corrupted, masked, ratio = mask_tokens(ids.repeat(50, 1), maskable.repeat(50, 1), MASK)
-    assert bool((masked <= maskable.repeat(50, 1)).all()) and bool(masked.any())
-    assert bool((corrupted[masked] == MASK).all())
-    assert torch.equal(corrupted[~masked], ids.repeat(50, 1)[~masked])
+    ids, maskable = (each.repeat(50, 1) for each in tokens_and_maskable())
+    corrupted, masked, ratio = mask_tokens(ids, maskable, MASK)
+    assert bool((masked <= maskable).all()) and bool(masked.any())
+    assert bool((corrupted[masked] == MASK).all()) and torch.equal(corrupted[~masked], ids[~masked])
     assert ratio.shape == (200, 1)
 
 
@@ -46,24 +42,21 @@ def test_positions_are_masked_at_the_rate_of_their_sequence() -> None:
 
 def test_masking_depends_on_its_generator_alone() -> None:
     ids, maskable = tokens_and_maskable()
-    first, second, third = (
-        mask_tokens(ids, maskable, MASK, torch.Generator().manual_seed(seed))[0] for seed in (0, 0, 1)
-    )
-    assert torch.equal(first, second) and not torch.equal(first, third)
+    found = [mask_tokens(ids, maskable, MASK, torch.Generator().manual_seed(seed))[0] for seed in (0, 0, 1)]
+    assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])
 
 
 def test_weighted_loss_by_hand() -> None:
     """Two sequences: one with two of four positions masked at t = 1/2, one with one of two at t = 1/4."""
     logits = torch.tensor([[0.5, 0.5], [0.25, 0.75], [0.9, 0.1]]).log()
-    loss = weighted_masked_loss(
-        logits, torch.tensor([0, 1, 1]), torch.tensor([0.5, 0.5, 0.25]), torch.tensor([8.0, 8.0, 4.0])
-    )
+    labels, ratios, lengths = torch.tensor([0, 1, 1]), torch.tensor([0.5, 0.5, 0.25]), torch.tensor([8.0, 8.0, 4.0])
+    loss = weighted_masked_loss(logits, labels, ratios, lengths)
     expected = 0.5 * (math.log(2) - math.log(0.75)) / 0.5 / 4 + 0.5 * -math.log(0.1) / 0.25 / 2
     assert float(loss) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("padded", [False, True])
-def test_loss_and_gradient_against_loops(padded: bool) -> None:
+def test_loss_and_gradient_against_loops(padded) -> None:
     model = make_model()
     ids, maskable = tokens_and_maskable()
     attention_mask = None
@@ -76,21 +69,18 @@ def test_loss_and_gradient_against_loops(padded: bool) -> None:
         return seed, mask_tokens(ids, maskable, MASK, torch.Generator().manual_seed(seed))
 
     seed, (corrupted, masked, ratio) = first_with(lambda drawn: int(drawn[1][1].any(1).sum()) >= 2, masks, seed=5)
-    loss = masked_diffusion_loss(
-        model, ids, maskable, MASK, attention_mask=attention_mask, generator=torch.Generator().manual_seed(seed)
-    )
+    options = {"attention_mask": attention_mask, "generator": torch.Generator().manual_seed(seed)}
+    loss = masked_diffusion_loss(model, ids, maskable, MASK, **options)
     got = torch.autograd.grad(loss, list(model.parameters()))
     total = torch.zeros((), dtype=torch.float64)
     for row in range(len(ids)):
         start = 0 if attention_mask is None else int((~attention_mask[row]).sum())
         logits = model(corrupted[row : row + 1, start:]).logits[0].double()
-        open_ = masked[row].nonzero()[:, 0].tolist()
-        for position in open_:
+        for position in masked[row].nonzero()[:, 0].tolist():
             nll = -logits[position - start].log_softmax(0)[ids[row, position]]
             total = total + nll / float(ratio[row, 0]) / int(maskable[row].sum()) / len(ids)
     assert float(loss.detach()) == pytest.approx(float(total.detach()), rel=1e-5)
-    for left, right in zip(got, torch.autograd.grad(total, list(model.parameters())), strict=True):
-        torch.testing.assert_close(left, right, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(got, torch.autograd.grad(total, list(model.parameters())), atol=1e-5, rtol=1e-4)
 
 
 def test_the_expected_loss_of_a_uniform_model_is_log_of_the_vocabulary() -> None:
@@ -119,7 +109,7 @@ def test_a_batch_in_which_nothing_was_masked_adds_nothing() -> None:
 
 
 @pytest.mark.parametrize("mask_prefilled", [False, True])
-def test_dataset(puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast, mask_prefilled: bool) -> None:
+def test_dataset(puzzles, tokenizer, mask_prefilled) -> None:
     eos = tokenizer.eos_token_id
     data = SftDataset(SudokuTask(tokenizer.unk_token_id, eos).batch(puzzles), mask_prefilled=mask_prefilled)
     assert len(data) == len(puzzles)

@@ -6,17 +6,9 @@ import torch
 from transformers import AutoModelForMaskedLM, TrainingArguments
 
 from dllm_rl.decoding import evaluate
-from dllm_rl.sft import SftArguments, SftDataset, SftTrainer, collate, mask_tokens, masked_diffusion_loss
+from dllm_rl.sft import SftArguments, SftDataset, collate, mask_tokens, masked_diffusion_loss
 from sudoku_env.prompts.tokens import detect_definite
-from tests.dllm_rl.helpers.tiny_training import (
-    KeepGradients,
-    logged,
-    new_model,
-    puzzles,
-    sudoku_task,
-    tokenizer,
-    warm_model,
-)
+from tests.dllm_rl.helpers.tiny_training import KeepGradients, logged, puzzles, sudoku_task, tokenizer, warm_model
 from tests.dllm_rl.helpers.tiny_training import sft_trainer as small
 from tests.helpers.drawn import first_with
 
@@ -24,12 +16,9 @@ TASK = sudoku_task(with_tail=True)
 
 
 def sft_trainer(folder, data, kind=TrainingArguments, **changes):
-    chosen = {
-        "output_dir": str(folder), "max_steps": 150, "per_device_train_batch_size": 6, "learning_rate": 1e-2,
-        "lr_scheduler_type": "cosine", "logging_steps": 10, "save_strategy": "no", "report_to": "none",
-        "disable_tqdm": True, "use_cpu": True,
-    }  # fmt: skip
-    return SftTrainer(model=new_model(), args=kind(**{**chosen, **changes}), train_dataset=data)
+    chosen = {"max_steps": 150, "per_device_train_batch_size": 6, "learning_rate": 1e-2, "seed": 42}
+    chosen |= {"lr_scheduler_type": "cosine", "logging_steps": 10}
+    return small(folder, data=data, kind=kind, **{**chosen, **changes})
 
 
 def test_a_handful_of_puzzles_is_learned(tmp_path):
@@ -50,16 +39,9 @@ def test_loss_of_a_batch_with_padding(tmp_path):
     batch = collate([data[row] for row in range(4)])
     assert not batch["attention_mask"].all()
     trainer = sft_trainer(tmp_path, data)
-    loss = trainer.compute_loss(trainer.model, batch)
-    expected = masked_diffusion_loss(
-        trainer.model,
-        batch["input_ids"].long(),
-        batch["maskable"],
-        tokenizer().mask_token_id,
-        attention_mask=batch["attention_mask"],
-        uniforms=trainer.uniforms(batch),
-    )
-    assert loss == expected
+    given = trainer.model, batch["input_ids"].long(), batch["maskable"], tokenizer().mask_token_id
+    options = {"attention_mask": batch["attention_mask"], "uniforms": trainer.uniforms(batch)}
+    assert trainer.compute_loss(trainer.model, batch) == masked_diffusion_loss(*given, **options)
 
 
 @pytest.mark.parametrize("cut", [(4, 2), (2, 4), (1, 8)])
@@ -104,11 +86,8 @@ def counted(trainer, given, seed):
         open_ = masked[row, size:].nonzero()[:, 0].tolist()
         places = [size + ell for ell in open_ if ell in definite or ell not in layout.cell_positions]
         counts.append((len(places), len(open_)))
-        logits = trainer.model(
-            input_ids=corrupted[row : row + 1],
-            attention_mask=batch["attention_mask"][row : row + 1],
-            logits_mask=torch.ones_like(masked[:1]),
-        ).logits
+        ids_and_mask = corrupted[row : row + 1], batch["attention_mask"][row : row + 1]
+        logits = trainer.model(*ids_and_mask, logits_mask=torch.ones_like(masked[:1])).logits
         for ell in places:
             nll = -logits.detach().float().log_softmax(-1)[ell, ids[row, ell]]
             expected += float(nll / (ratio[row] * maskable[row].sum() * 4))

@@ -17,13 +17,11 @@ from dllm_rl.sft import SftDataset
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.task import unmask_rewards
 from dllm_rl.training.trainer import UnmaskTrainer
-from sudoku_env.envs.dynamics import StepBatch
-from sudoku_env.logic import definite_cells
 from sudoku_env.prompts.tokens import PreFilled
+from tests.dllm_rl.helpers.policy_reference import environment
 from tests.dllm_rl.helpers.tiny_sums import LENGTH, MASK, SumBatch, SumTask, sum_model
 from tests.dllm_rl.helpers.tiny_training import arguments
 from tests.helpers.drawn import first_with
-from tests.helpers.one_step import step_batch
 
 RULES = ("naked_single", "singles", "locked", "pairs", "backbone")
 TAILS = ("free", "prefill", "scored")
@@ -35,35 +33,14 @@ FEW = [(1, 2), (3, 4), (6, 9), (8, 8)]
 def random_batch(puzzles: list[PreFilled], random: np.random.Generator) -> PuzzleBatch:
     """All puzzles under a random rule, with a random kind of tail."""
     tail, rule = str(random.choice(TAILS)), str(random.choice(RULES))
-    return PuzzleBatch.collate(puzzles, pad_id=77, tail_id=END, tail=tail, rule=rule)  # type: ignore[arg-type]
+    return PuzzleBatch.collate(puzzles, pad_id=77, tail_id=END, tail=tail, rule=rule)
 
 
 def random_lam(random: np.random.Generator) -> float:
     return float(random.choice([0.0, 0.5, 1.0, random.random()]))
 
 
-def environment(
-    batch: PuzzleBatch, of: Tensor, states: Tensor, positions: Tensor, tokens: Tensor, lam: float
-) -> tuple[StepBatch, np.ndarray]:
-    """What `sudoku_env` does and pays; a scored tail, which it does not know, pays for the end token alone."""
-    outcome = step_batch(
-        states.numpy(),
-        positions.numpy(),
-        tokens.numpy(),
-        cell_positions=batch.layout.cell_positions,
-        digit_ids=batch.layout.digit_ids,
-        mask_id=batch.mask_id,
-        solutions=batch.boards(batch.answers)[of.numpy()],
-        definite=definite_cells(batch.boards(states), batch.rule) > 0,
-        lam=lam,
-    )
-    scored = batch.scored[of, positions].numpy()
-    outside = ~np.isin(positions.numpy(), batch.layout.cell_positions)
-    assert not bool((scored & ~outside).any())
-    return outcome, np.where(scored, lam * (tokens.numpy() == END), outcome.rewards)
-
-
-def test_rewards_are_those_of_the_environment_for_any_state_and_action(puzzles: list[PreFilled]) -> None:
+def test_rewards_are_those_of_the_environment_for_any_state_and_action(puzzles) -> None:
     """States are filled at random, right and wrong; actions are right digits, wrong digits and any other token."""
     count, seen = 40, {"paid": 0, "wrong": 0, "indefinite": 0, "tail": 0, "unpaid tail": 0, "complete": 0}
     for seed in range(120):
@@ -113,7 +90,7 @@ class Knowing(nn.Module):
         return logits.scatter_add(2, answers[..., None], torch.full((*answers.shape, 1), self.preference))
 
 
-def test_a_roll_out_steps_as_the_environment_does(puzzles: list[PreFilled]) -> None:
+def test_a_roll_out_steps_as_the_environment_does(puzzles) -> None:
     """Every recorded decision is played in the environment: the same state follows, or the same end."""
     ends = {"error": 0, "complete": 0}
     for seed in range(30):
@@ -193,8 +170,7 @@ def test_sums_are_rolled_out_by_their_definition() -> None:
         assert bool(record.errors[row]) == error
         rewards += expected
     assert {round(reward, 3) for reward in rewards} == {0.0, 0.3, 1.0}
-    f = record.visited_rewards
-    difference = (record.rewards - f).double().sum(1)
+    difference = (record.rewards - record.visited_rewards).double().sum(1)
     assert abs(float(difference.mean())) < 4 * float(difference.std()) / len(difference) ** 0.5
 
 
@@ -210,7 +186,7 @@ def sum_trainer(folder: Path, model: nn.Module, callbacks: Any = None, **changes
     return UnmaskTrainer(model, arguments(folder, **{**chosen, **changes}), FEW, SumTask(), callbacks=callbacks)
 
 
-def test_a_few_sums_are_learned(tmp_path: Path) -> None:
+def test_a_few_sums_are_learned(tmp_path) -> None:
     run = sum_trainer(tmp_path, sum_model(), max_steps=40)
     before = evaluate(run.model, FEW, SumTask())
     run.train()
@@ -220,7 +196,6 @@ def test_a_few_sums_are_learned(tmp_path: Path) -> None:
 
 
 def test_sums_are_training_sequences_as_well() -> None:
-    data = SftDataset(SumTask().batch(PAIRS))
-    row = data[PAIRS.index((7, 8))]
+    row = SftDataset(SumTask().batch(PAIRS))[PAIRS.index((7, 8))]
     assert row["input_ids"].tolist() == [7, 8, 5, 6, 7, 8]
     assert row["maskable"].tolist() == [False, False, True, True, True, True] and bool(row["attention_mask"].all())

@@ -13,7 +13,7 @@ from dllm_rl import Decoding, check_batch, rollout
 from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.training.update import objective_pass
+from tests.dllm_rl.helpers.update_checks import run
 from tests.helpers.warm_process import finished
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "where_a_label_ends.py"
@@ -39,7 +39,7 @@ def first_coloring(cells: list[int], colors: int) -> list[int] | None:
 
 
 @pytest.mark.parametrize("slack", [0, 1, 2])
-def test_the_search_and_the_least_label_are_those_of_trying_all_colors(example: ModuleType, slack: int) -> None:
+def test_the_search_and_the_least_label_are_those_of_trying_all_colors(example, slack) -> None:
     """Random colorings with a vertex or two changed, of which half is open."""
     colors, generator = 3 + slack, torch.Generator().manual_seed(slack)
     problems = example.draw(60, colors, seed=slack)
@@ -56,7 +56,7 @@ def test_the_search_and_the_least_label_are_those_of_trying_all_colors(example: 
     assert all(each is None or each == row for each, row in zip(found, least.tolist(), strict=True))
 
 
-def test_a_scan_by_the_rules_never_fails_with_two_colors_to_spare_and_mostly_with_none(example: ModuleType) -> None:
+def test_a_scan_by_the_rules_never_fails_with_two_colors_to_spare_and_mostly_with_none(example) -> None:
     assert not example.complete(torch.full((1, 24), 2).numpy(), torch.arange(2).expand(1, 24, 2).numpy()).any()
     shares = []
     for slack in (0, 1, 2):
@@ -68,7 +68,7 @@ def test_a_scan_by_the_rules_never_fails_with_two_colors_to_spare_and_mostly_wit
     assert shares[0] < 0.3 < shares[1] < shares[2] == 1
 
 
-def test_no_training_without_labels_looks_at_answers(example: ModuleType, tmp_path: Path) -> None:
+def test_no_training_without_labels_looks_at_answers(example, tmp_path) -> None:
     """Gradients of judged decisions and of imitation are the same with two answers, finite, and not 0."""
     trial = example.Coloring(example.Arguments(slack=1, problems=50, start_steps=1))
     model, task = trial.start(0, tmp_path).double(), trial.task
@@ -79,25 +79,20 @@ def test_no_training_without_labels_looks_at_answers(example: ModuleType, tmp_pa
         "own": Decoding("margin", tokens_per_step=24, on_error="end", guard="completable"),
     }
     for arm, how in hows.items():
-        told = {
-            name: value for name, value in example.TOLD[arm].items() if name in ObjectiveConfig.__dataclass_fields__
-        }
-        config = ObjectiveConfig(**told, policy_weight=0.0, f_weight=0.0)
+        told = example.TOLD[arm].items()
+        known = {name: value for name, value in told if name in ObjectiveConfig.__dataclass_fields__}
+        config = ObjectiveConfig(**known, policy_weight=0.0, f_weight=0.0)
         found = []
         for answers in (batch.answers, example.scan(batch, batch.completable)):
-            model.zero_grad()
             problems = replace(batch, answers=answers)
             record = rollout(model, problems, how, generator=torch.Generator().manual_seed(0))
-            objective_pass(model, record, lambda a, b: (a + b).backward(), config=config, noise=StateNoise((1,)))
-            found.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])
+            found.append(run(model, record, config, noise=StateNoise((1,)))[1])
         assert all(bool(one.isfinite().all()) and torch.equal(one, other) for one, other in zip(*found, strict=True))
         assert any(bool(one.any()) for one in found[0])
 
 
 @pytest.mark.slow
-def test_the_dial_is_a_line_for_each_run(
-    example: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_dial_is_a_line_for_each_run(example, tmp_path, capsys) -> None:
     """A run, and a copy of it that says of itself that it had no color to spare."""
     finished(SCRIPT, [*SMALL, "--slack", 2, "--output_dir", tmp_path / "slack2"], timeout=600)
     shutil.copytree(tmp_path / "slack2", tmp_path / "slack0")

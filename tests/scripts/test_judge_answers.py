@@ -40,7 +40,7 @@ PROMPTS = [
 
 
 @pytest.mark.parametrize("tournament", ["single_elimination", "swiss"])
-def test_the_first_the_vote_and_the_best_by_hand(tmp_path: Path, model: Path, tournament: str) -> None:
+def test_the_first_the_vote_and_the_best_by_hand(tmp_path, model, tournament) -> None:
     words = ["--model", model, "--answers", written(tmp_path, ROWS), "--counts", "1", "4", "--tournament", tournament]
     done = finished(SCRIPT, [*words, *PROMPTS, "--output_dir", tmp_path / "run"], timeout=300)
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in done.stdout.splitlines()[4:6]]
@@ -53,7 +53,7 @@ def test_the_first_the_vote_and_the_best_by_hand(tmp_path: Path, model: Path, to
     assert all(0 <= line["critic"] < line["answers"] for line in chosen)
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path, model: Path) -> None:
+def test_what_cannot_be_read_is_named(tmp_path, model) -> None:
     def error(*words: object) -> str:
         done = run_script(SCRIPT, [*words, *PROMPTS, "--output_dir", tmp_path / "run"], timeout=300)
         assert done.returncode == 2

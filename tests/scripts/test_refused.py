@@ -1,6 +1,5 @@
 """What options, calls and words of the experiments refuse, with an error or a sentence that names it."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ def objective(**options: Any) -> ObjectiveArguments:
     return ObjectiveArguments(**short_training(Path("runs"), 1, 0, 1e-4), **options)
 
 
-NAMED: dict[Callable[..., Any], list[dict[str, Any]]] = {
+NAMED = {
     ClusterArguments: [{"cards": [3]}, {"survival": 0.0}, {"distinct": 2.0}, {"max_tokens_per_pass": 5}],
     CountdownArguments: [{"tokens_per_step": 5}, {"start": "all"}, {"width": 0}, {"reward": "some"}],
     BoardsArguments: [{"tokens_per_step": 3}, {"prompts": 0}, {"rates": ["spg"]}, {"reward": "some"}],
@@ -47,7 +46,7 @@ NAMED: dict[Callable[..., Any], list[dict[str, Any]]] = {
 }
 """Options that the error names."""
 DRAW, RIGHT = np.random.default_rng(0), torch.tensor([[True, False]])
-CALLS: dict[str, list[Callable[[], Any]]] = {
+CALLS = {
     "puzzles with one solution have at least": [
         lambda: UniqueArguments(clues=[1, 8]),
         lambda: UniqueArguments(size=9, clues=[12, 30]),
@@ -58,11 +57,9 @@ CALLS: dict[str, list[Callable[[], Any]]] = {
     "block_length=2 does not divide a completion of 3 tokens": [
         lambda: Spg(block_length=2).copies(TWO, torch.Generator())
     ],
-    "bound": [lambda: Spg(bound="above")],  # type: ignore[arg-type]
-    "speed_scale": [lambda: lightning_rewards(RIGHT, RIGHT.float(), speed_scale="fast")],  # type: ignore[arg-type]
-    "rule='right' is unknown; choose one of random, confident, left": [
-        lambda: Toy("right", TinyModel(4, 4, 4))  # type: ignore[arg-type]
-    ],
+    "bound": [lambda: Spg(bound="above")],
+    "speed_scale": [lambda: lightning_rewards(RIGHT, RIGHT.float(), speed_scale="fast")],
+    "rule='right' is unknown; choose one of random, confident, left": [lambda: Toy("right", TinyModel(4, 4, 4))],
     "set lora_r": [lambda: Setting("tiny", vllm="python")],
     r"trainer is 'reinforce'; choose from \('grpo', 'ppo', 'vapor'\)": [lambda: Setting(trainer="reinforce")],
     "at least one": [lambda: plot_order({}, Path("order.png"))],
@@ -98,12 +95,12 @@ WORDS: dict[str, list[tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize(("kind", "options"), [(kind, each) for kind, options in NAMED.items() for each in options])
-def test_options_that_do_not_fit_are_named(kind: Callable[..., Any], options: dict[str, Any]) -> None:
+def test_options_that_do_not_fit_are_named(kind, options) -> None:
     refused(next(iter(options)), lambda: kind(**options))
 
 
 @pytest.mark.parametrize(("told", "call"), [(told, call) for told, calls in CALLS.items() for call in calls])
-def test_calls_that_do_not_fit_are_refused(told: str, call: Callable[[], Any]) -> None:
+def test_calls_that_do_not_fit_are_refused(told, call) -> None:
     refused(told, lambda: call())
 
 

@@ -27,7 +27,7 @@ def choose(monkeypatch, tmp_path):
 
     def chosen(name: str | None = None, inputs: tuple[Path, ...] = (), **options: object) -> RunFolder:
         monkeypatch.setattr(sys, "argv", ["train.py", *([] if name is None else ["--output_dir", name])])
-        return RunFolder(Arguments(str(tmp_path / (name or "default")), **options), inputs)  # type: ignore[arg-type]
+        return RunFolder(Arguments(str(tmp_path / (name or "default")), **options), inputs)
 
     return chosen
 
@@ -108,9 +108,8 @@ def test_what_may_not_be_a_run_or_is_needed_is_not_overwritten(choose, capsys, t
     (run / "arguments.json").unlink()
     assert "has no arguments.json" in refusal(capsys, lambda: choose("mine", overwrite_output_dir=True))
     assert (run / "rl" / "config.json").exists()
-    assert "choose one of them" in refusal(
-        capsys, lambda: choose("mine", overwrite_output_dir=True, resume_from_checkpoint="last")
-    )
+    both = {"overwrite_output_dir": True, "resume_from_checkpoint": "last"}
+    assert "choose one of them" in refusal(capsys, lambda: choose("mine", **both))
 
 
 def test_the_last_run_is_the_newest_one(choose, capsys, tmp_path):

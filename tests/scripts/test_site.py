@@ -47,7 +47,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_site_has_every_public_name_and_loads_nothing_from_other_hosts(site: Path) -> None:
+def test_the_site_has_every_public_name_and_loads_nothing_from_other_hosts(site) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > 25 and not [page for page in pages if LOADED.search(page.read_text(encoding="utf-8"))]
     for package in PACKAGES:
@@ -59,7 +59,7 @@ def test_the_site_has_every_public_name_and_loads_nothing_from_other_hosts(site:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", ["index.html", "api/sudoku_env.html"])
-def test_the_site_is_searched_in_a_browser_that_opened_its_folder(site: Path, start: str) -> None:
+def test_the_site_is_searched_in_a_browser_that_opened_its_folder(site, start) -> None:
     with chromium() as browser:
         page = browser.new_page()
         asked: list[str] = []
@@ -78,7 +78,7 @@ def test_the_site_is_searched_in_a_browser_that_opened_its_folder(site: Path, st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
-def test_no_block_of_a_page_is_wider_than_its_column_and_no_paragraph_is_a_command(site: Path, width: int) -> None:
+def test_no_block_of_a_page_is_wider_than_its_column_and_no_paragraph_is_a_command(site, width) -> None:
     faults = {}
     with chromium() as browser:
         page = browser.new_page(viewport={"width": width, "height": 900})

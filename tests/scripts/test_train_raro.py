@@ -35,7 +35,7 @@ def said(folder: Path, words: list[str], status: int) -> str:
 
 
 @pytest.mark.slow
-def test_a_run_of_the_recipe_ends_with_a_model_and_resumes_to_the_same(tmp_path: Path, words: list[str]) -> None:
+def test_a_run_of_the_recipe_ends_with_a_model_and_resumes_to_the_same(tmp_path, words) -> None:
     said(tmp_path, words, 0)
     weights = tmp_path / "run" / "model" / "model.safetensors"
     ended = weights.read_bytes()
@@ -48,7 +48,7 @@ def test_a_run_of_the_recipe_ends_with_a_model_and_resumes_to_the_same(tmp_path:
     assert weights.read_bytes() == ended
 
 
-def test_what_cannot_be_trained_on_is_named(tmp_path: Path, words: list[str]) -> None:
+def test_what_cannot_be_trained_on_is_named(tmp_path, words) -> None:
     assert "--data: there is no file none.jsonl" in said(tmp_path, [*words, "--data", "none.jsonl"], 2)
     assert "--model: there is no folder none" in said(tmp_path, [*words, "--model", "none"], 2)
     assert "choose 'text', or set one" in said(tmp_path, [*words, "--prompt_format", "chat"], 2)

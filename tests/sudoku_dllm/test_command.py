@@ -2,7 +2,6 @@ import io
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
@@ -12,7 +11,7 @@ from dllm_rl.models.shipped import model_folder
 from sudoku_dllm.__main__ import COMMANDS, main
 from sudoku_env import count_solutions, parse_board, rate, solve, to_string
 
-EASY, SOLVED = "1..4..1221...3..", "1234341221434321"
+EASY, SOLVED, SIX = "1..4..1221...3..", "1234341221434321", "43265165123..243163..42524516..6.5.2"
 SEVERAL, NONE = "................", "123............4"
 
 
@@ -21,7 +20,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> li
     return capsys.readouterr().out.splitlines()
 
 
-def test_solve(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_solve(capsys, tmp_path) -> None:
     assert said(capsys, "solve", EASY) == [SOLVED]
     assert said(capsys, "solve", "--grid", EASY)[:2] == ["1 2 3 4", "3 4 1 2"]
     (tmp_path / "some.txt").write_text(f"{EASY}  # a comment\n\n{SEVERAL}\n{NONE}\n", encoding="utf-8")
@@ -44,7 +43,7 @@ def test_what_a_file_held_is_said_and_what_is_bad_left_out_where_asked(capsys, t
     assert said(capsys, "solve", "--", "-" * 16, status=1) == ["more than one solution"]
 
 
-def test_all_solutions_are_printed_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_solutions_are_printed_and_counted(capsys) -> None:
     assert main(["solve", "--all", SEVERAL]) == 0
     told = capsys.readouterr()
     assert len(set(told.out.split())) == 288 and told.err == "288 solutions\n"
@@ -55,12 +54,12 @@ def test_all_solutions_are_printed_and_counted(capsys: pytest.CaptureFixture[str
     assert main(["solve", "--all", NONE]) == 1 and capsys.readouterr().err == "0 solutions\n"
 
 
-def test_puzzles_come_from_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_puzzles_come_from_standard_input(capsys, monkeypatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{EASY}\n{EASY}\n"))
     assert said(capsys, "solve", "-") == [SOLVED, SOLVED]
 
 
-def test_generate(capsys: pytest.CaptureFixture[str]) -> None:
+def test_generate(capsys) -> None:
     words = "generate --count 3 --size 6 --clues 14 16 --rule singles --seed 5".split()
     made = said(capsys, *words)
     assert len(set(made)) == 3 and made == said(capsys, *words)
@@ -72,12 +71,12 @@ def test_generate(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(to_string(solve(line.split(",")[0])) == line.split(",")[1] for line in lines)
 
 
-def test_rate(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rate(capsys) -> None:
     assert said(capsys, "rate", EASY) == ["naked_single, 9 steps: naked_single 9"]
     assert said(capsys, "rate", SEVERAL, status=1) == ["not exactly one solution"]
 
 
-def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain(capsys) -> None:
     lines = said(capsys, "explain", EASY)
     assert lines[0].startswith("  1. Naked single: row 1, column 2 can only be 2") and len(lines) == 9 + 1 + 4 + 1
     assert lines[10] == "1 2 3 4"
@@ -85,18 +84,16 @@ def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "explain", SEVERAL, status=1) == ["no rule leads on: not exactly one solution"]
 
 
-def test_decode(capsys: pytest.CaptureFixture[str]) -> None:
-    puzzle = "43265165123..243163..42524516..6.5.2"
-    board = parse_board(puzzle)
-    lines = said(capsys, "decode", puzzle, "--tokens_per_step", "2")
-    blanks = int((board == 0).sum())
+def test_decode(capsys) -> None:
+    lines = said(capsys, "decode", SIX, "--tokens_per_step", "2")
     passes = [line for line in lines if line.startswith("pass ")]
     assert passes[0].startswith("pass 1 of ") and lines[0] == "the puzzle"
-    assert sum(line.count(" is ") for line in passes) == blanks and all("(wrong)" not in line for line in passes)
+    filled = sum(line.count(" is ") for line in passes)
+    assert filled == SIX.count(".") and all("(wrong)" not in line for line in passes)
     assert lines[-1] == f"solved in {len(passes)} forward passes"
 
 
-def test_decode_of_a_board_with_several_solutions_tells_clashes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_decode_of_a_board_with_several_solutions_tells_clashes(capsys) -> None:
     """All cells of an empty board from one pass do not see each other; by the solver any of its grids is right."""
     lines = said(capsys, "decode", "." * 36, "--tokens_per_step", "36", status=1)
     assert lines[0] == "The puzzle has several solutions; any valid grid is right."
@@ -105,11 +102,9 @@ def test_decode_of_a_board_with_several_solutions_tells_clashes(capsys: pytest.C
     assert said(capsys, "decode", "." * 36, "--guard", "completable")[-2].startswith("solved in ")
 
 
-def test_decode_with_a_guard_tells_its_checks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_decode_with_a_guard_tells_its_checks(capsys) -> None:
     """By the solver a puzzle of one solution is always solved, all cells offered at once."""
-    lines = said(
-        capsys, "decode", "43265165123..243163..42524516..6.5.2", "--tokens_per_step", "36", "--guard", "completable"
-    )
+    lines = said(capsys, "decode", SIX, "--tokens_per_step", "36", "--guard", "completable")
     assert lines[-2].startswith("solved in ") and re.fullmatch(r"\d+ checks left \d+ cells masked for later", lines[-1])
 
 
@@ -124,22 +119,21 @@ def test_decode_with_a_guard_tells_its_checks(capsys: pytest.CaptureFixture[str]
         (["decode", "--strategy", "best", EASY], "--strategy: invalid choice: 'best'"),
     ],
 )
-def test_wrong_input_is_told(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_input_is_told(words, message, capsys) -> None:
     assert main(words) == 2
     told = capsys.readouterr().err
     assert told.startswith("sudoku-dllm: ") and message in told and len(told.splitlines()) == 1
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help(command, capsys) -> None:
     with pytest.raises(SystemExit, match="0"):
         main([command, "--help"])
-    text = capsys.readouterr().out
-    assert COMMANDS[command][1][1:] in " ".join(text.split())
+    assert COMMANDS[command][1][1:] in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("name", ["torch", "transformers"])
-def test_without_torch_the_remedy_is_told(name: str) -> None:
+def test_without_torch_the_remedy_is_told(name) -> None:
     """The engine works; models say what to install."""
     code = f"import sys; sys.modules[{name!r}] = None\nfrom sudoku_dllm.__main__ import main\n"
     code += f"print(main(['solve', {EASY!r}]), main(['decode', '--model', 'x/y', {EASY!r}]))\n"
@@ -162,7 +156,7 @@ def test_shipped_models_are_found_by_name() -> None:
 
 
 @pytest.mark.parametrize("name", shipped_models())
-def test_shipped_models_have_a_card_that_hubs_read(name: str) -> None:
+def test_shipped_models_have_a_card_that_hubs_read(name) -> None:
     card = ModelCard.load(model_folder(name) + "/README.md")
     assert card.data.license == "apache-2.0" and card.data.library_name == "transformers"
     assert card.data.model_name == name and card.text.strip().startswith(f"# {name}\n")

@@ -22,27 +22,27 @@ from dllm_rl.decoding import Decoding, evaluate
 from dllm_rl.sudoku import SudokuTask
 from llm_rl.training.budget import Budget
 from llm_rl.training.errors import CheckpointError
-from llm_rl.training.storage import save_arrays
 from sudoku_dllm.labels.arguments import UPDATES, RecipeArguments, ScriptArguments
 from sudoku_dllm.labels.arm import Labels, outcomes_of
 from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.labels.report import Outcomes, closing_text
 from sudoku_dllm.placebo import PlaceboTask
 from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.record import OUTCOMES, Records
+from sudoku_dllm.trials.record import Records, write_job
 from tests.dllm_rl.helpers.evaluations import evaluation
-from tests.helpers.warm_process import FRESH
+from tests.helpers.warm_process import FRESH, ROOT
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
 from tests.scripts.helpers.page_data import page_data
-from tests.scripts.helpers.started import ROOT, lines, start
+from tests.scripts.helpers.started import lines, start
 
 TINY = {
-    "per_device_train_batch_size": 2, "control_batch_size": 4, "max_puzzles": 12, "eval_puzzles": 6, "save_steps": 2,
-    "logging_steps": 1,
+    "setting": "labels", "per_device_train_batch_size": 2, "control_batch_size": 4, "max_puzzles": 12,
+    "eval_puzzles": 6, "save_steps": 2, "logging_steps": 1,
 }  # fmt: skip
+COUNTED = {**TINY, "arms": "objective", "max_steps": 4, "num_generations": 2, "jobs": 0, "curve_points": 2,
+           "curve_puzzles": 4}  # fmt: skip
 SCRIPT = "train_sudoku.py" if FRESH else str(Path(__file__).with_name("forked_arms.py"))
 """What is started where arms need no interpreters of their own; Ctrl-C and kills are tested with those that have."""
-LABELS = ("--setting", "labels")
 ARMS = ["sft", "sft_definite", "ce", "placebo", "objective"]
 HELD_OUT = ["--max_puzzles", "12", "--eval_puzzles", "6", "--eval_data", ROOT / "data" / "sudoku6x6_train.jsonl"]
 TIMES = {"seconds", "cpu_seconds", "train_runtime", "train_samples_per_second", "train_steps_per_second"}
@@ -74,27 +74,22 @@ def new_trainer(kept: Setting, arm: str, folder: Path) -> Any:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     """All arms with CPU seconds alike, two processes at a time."""
     folder = tmp_path_factory.mktemp("main") / "run"
-    process = start(SCRIPT, folder, setting="labels", **TINY, train_seconds=1.5, jobs=2, arms=ARMS)
+    process = start(SCRIPT, folder, **TINY, train_seconds=1.5, jobs=2, arms=ARMS)
     output, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors[-3000:] + "".join(path.read_text() for path in folder.glob("*/*/log.txt"))
     return folder, output, errors
 
 
 @pytest.fixture(scope="module")
-def whole_options() -> dict[str, Any]:
-    return {**TINY, "max_steps": 4, "num_generations": 2, "jobs": 0, "curve_points": 2, "curve_puzzles": 4}
-
-
-@pytest.fixture(scope="module")
-def counted(tmp_path_factory: pytest.TempPathFactory, whole_options: dict[str, Any]) -> Path:
+def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Base and objective with a number of updates, in this process."""
     folder = tmp_path_factory.mktemp("counted") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        run_here(patch, "train_sudoku.py", *LABELS, **whole_options, arms="objective", output_dir=folder)
+        run_here(patch, "train_sudoku.py", **COUNTED, output_dir=folder)
     return folder
 
 
-def test_it_says_first_what_will_happen_and_ends_with_the_table(whole: tuple[Path, str, str]) -> None:
+def test_it_says_first_what_will_happen_and_ends_with_the_table(whole) -> None:
     folder, output, errors = whole
     plan, table = output.split("\n  base")[0], output[output.index("sudoku6x6_few_test: per cent") :]
     for arm in ARMS:
@@ -108,7 +103,7 @@ def test_it_says_first_what_will_happen_and_ends_with_the_table(whole: tuple[Pat
     assert "Warning" not in errors + "".join(path.read_text() for path in folder.glob("*/*/log.txt"))
 
 
-def test_the_long_table_is_what_the_outcomes_say(whole: tuple[Path, str, str]) -> None:
+def test_the_long_table_is_what_the_outcomes_say(whole) -> None:
     folder, _, _ = whole
     rows = rows_of(folder)
     assert len(rows) == 6 * 2 * 3
@@ -125,27 +120,18 @@ def test_the_long_table_is_what_the_outcomes_say(whole: tuple[Path, str, str]) -
         assert row["arm"] == "base" or float(row["cpu_seconds"]) >= 1.5
 
 
-def test_passes_and_differences_by_hand(tmp_path: Path) -> None:
+def test_passes_and_differences_by_hand(tmp_path) -> None:
     """Two arms on four puzzles; a decode takes as many passes as its masked positions over k, rounded up."""
-    kept = setting(
-        tmp_path, eval_puzzles=4, eval_data=[str(ROOT / "data" / "sudoku6x6_test.jsonl")], eval_tokens=[1, 4]
-    )
-    name = "sudoku6x6_test"
+    data, name = ROOT / "data" / "sudoku6x6_test.jsonl", "sudoku6x6_test"
+    kept = setting(tmp_path, eval_puzzles=4, eval_data=[str(data)], eval_tokens=[1, 4])
     masked = [sum(token == puzzle.layout.mask_id for token in puzzle.token_ids) for puzzle in kept.tests[name]]
-    solved = {
-        "base": ([0, 0, 0, 0], [0, 0, 0, 0]),
-        "sft": ([1, 1, 0, 0], [1, 0, 0, 0]),
-        "objective": ([1, 1, 1, 1], [1, 1, 0, 0]),
-    }
+    none, half, quarter = [0, 0, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0]
+    solved = {"base": (none, none), "sft": (half, quarter), "objective": ([1, 1, 1, 1], half)}
     for arm, by_k in solved.items():
-        folder = tmp_path / "run" / arm / "seed42"
-        folder.mkdir(parents=True)
-        found = {
-            (name, "margin", k): evaluation(row, [9, 8, 7, 6], [10] * 4, [5] * 4)
-            for k, row in zip((1, 4), by_k, strict=True)
-        }
-        save_arrays(folder / OUTCOMES, outcomes_of(found))
-        (folder / "result.json").write_text(json.dumps({"updates": 1, "puzzles_seen": 2, "cpu_seconds": 3.0}))
+        told = [evaluation(row, [9, 8, 7, 6], [10] * 4, [5] * 4) for row in by_k]
+        found = {(name, "margin", k): each for k, each in zip((1, 4), told, strict=True)}
+        spent = {"updates": 1, "puzzles_seen": 2, "cpu_seconds": 3.0}
+        write_job(tmp_path / "run" / arm / "seed42", spent, outcomes_of(found))
     outcomes = Outcomes(kept, tmp_path / "run", [Job(arm, 42) for arm in solved])
     mean = [sum(masked) / 4, sum(-(-count // 4) for count in masked) / 4]
     assert [outcomes.passes(name, k).mean() for k in (1, 4)] == mean
@@ -157,7 +143,7 @@ def test_passes_and_differences_by_hand(tmp_path: Path) -> None:
     assert rows[(rows.arm == "objective") & (rows.tokens_per_step == 4)].forward_passes.item() == mean[1]
 
 
-def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole: tuple[Path, str, str], tmp_path: Path) -> None:
+def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole, tmp_path) -> None:
     folder, _, _ = whole
     kept = setting(tmp_path)
     weights = []
@@ -179,9 +165,9 @@ def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole: tuple[Path,
     assert list(folder.rglob("events.out.tfevents.*"))
     card = ModelCard.load(folder / "objective" / "seed42" / "model" / "README.md")
     figures = {(each.dataset_name, each.metric_name): each.metric_value for each in card.data.eval_results}
-    assert figures["sudoku6x6_test", "solved by margin, 1 a step"] == pytest.approx(
-        100 * Records(folder).outcomes("objective/seed42")["sudoku6x6_test/margin/1/solved"].mean(), abs=0.05
-    )
+    solved = Records(folder).outcomes("objective/seed42")["sudoku6x6_test/margin/1/solved"]
+    told = figures["sudoku6x6_test", "solved by margin, 1 a step"]
+    assert told == pytest.approx(100 * solved.mean(), abs=0.05)
     data = page_data(folder / "report.html")
     assert [row[0] for row in data["tables"][0]["rows"]] == ["base", *ARMS] and len(data["replays"]) >= 2
     assert data["tables"][0]["header"][-1] == "definite cells first"
@@ -193,7 +179,7 @@ def test_every_arm_leaves_a_model_that_was_trained_and_judged(whole: tuple[Path,
     assert not re.findall(r"[\"' =]/\w[^\"' ]*/", json.dumps(data)) and data["arguments"]["output_dir"] == folder.name
 
 
-def test_what_the_arms_are(tmp_path: Path) -> None:
+def test_what_the_arms_are(tmp_path) -> None:
     kept = setting(tmp_path, ce_weight=0.7, state_fraction=1.0)
     trainers = {arm: new_trainer(kept, arm, tmp_path / arm) for arm in ("ce", "placebo", "objective")}
     shared = {"tokens_per_step", "ce_weight", "position_temperature", "per_device_train_batch_size", "f_form"}
@@ -208,7 +194,7 @@ def test_what_the_arms_are(tmp_path: Path) -> None:
         assert (args.ce_on, args.learning_rate, args.per_device_train_batch_size, args.seed) == (counted, rate, 128, 3)
 
 
-def test_images_are_trained_on(tmp_path: Path) -> None:
+def test_images_are_trained_on(tmp_path) -> None:
     kept = setting(tmp_path, images=4, symmetries="digits")
     boards = np.stack([puzzle.layout.puzzle for puzzle in kept.train])
     assert boards.shape == (48, 36)
@@ -216,7 +202,7 @@ def test_images_are_trained_on(tmp_path: Path) -> None:
     assert not np.array_equal(boards[12:24], boards[:12])
 
 
-def test_budgets_are_updates_in_one_proportion_or_equal_times(counted: Path, tmp_path: Path) -> None:
+def test_budgets_are_updates_in_one_proportion_or_equal_times(counted, tmp_path) -> None:
     whole, few, least = (Labels(setting(tmp_path, max_steps=count, jobs=0)) for count in (UPDATES["objective"], 4, 1))
     assert {arm: dict(whole.stages(arm))[arm] for arm in ARMS} == {arm: Budget("steps", UPDATES[arm]) for arm in ARMS}
     for arm in ARMS:
@@ -231,13 +217,13 @@ def test_budgets_are_updates_in_one_proportion_or_equal_times(counted: Path, tmp
     assert json.loads((counted / "objective" / "seed42" / "result.json").read_text())["updates"] == 4
 
 
-def test_a_seed_gives_the_same_table_twice(counted, whole_options, tmp_path, monkeypatch, capsys) -> None:
-    run_here(monkeypatch, "train_sudoku.py", *LABELS, **whole_options, arms="objective", output_dir=tmp_path / "again")
+def test_a_seed_gives_the_same_table_twice(counted, tmp_path, monkeypatch, capsys) -> None:
+    run_here(monkeypatch, "train_sudoku.py", **COUNTED, output_dir=tmp_path / "again")
     assert timeless(rows_of(counted)) == timeless(rows_of(tmp_path / "again"))
     assert re.search(r"objective +4 updates  objective: log f", capsys.readouterr().out)
 
 
-def test_metrics_and_curve(counted: Path) -> None:
+def test_metrics_and_curve(counted) -> None:
     folder = counted / "objective" / "seed42"
     metrics = lines(folder / "metrics.jsonl")
     for name in ("position_entropy", "greedy_definite", "position_top_prob", "solved", "approx_kl"):
@@ -246,14 +232,12 @@ def test_metrics_and_curve(counted: Path) -> None:
     assert json.loads((counted / "arguments.json").read_text())["num_generations"] == 2
 
 
-def test_a_run_that_was_killed_goes_on_to_the_same_weights(
-    counted: Path, whole_options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_a_run_that_was_killed_goes_on_to_the_same_weights(counted, tmp_path, monkeypatch, capsys) -> None:
     run = tmp_path / "run"
-    options = {**whole_options, "arms": "objective", "output_dir": run}
-    run_until_checkpoint(monkeypatch, "objective/seed42/checkpoint-2", "train_sudoku.py", *LABELS, **options)
+    options = {**COUNTED, "output_dir": run}
+    run_until_checkpoint(monkeypatch, "objective/seed42/checkpoint-2", "train_sudoku.py", **options)
     assert not (run / "table.csv").exists() and (run / "base" / "seed42" / "result.json").exists()
-    run_here(monkeypatch, "train_sudoku.py", *LABELS, **options, resume_from_checkpoint="last")
+    run_here(monkeypatch, "train_sudoku.py", **options, resume_from_checkpoint="last")
     assert "1 of 2 results are there already." in capsys.readouterr().out
     first, second = (load_file(each / "objective/seed42/model/model.safetensors") for each in (counted, run))
     assert all(torch.equal(first[name], second[name]) for name in first)
@@ -263,29 +247,28 @@ def test_a_run_that_was_killed_goes_on_to_the_same_weights(
     assert timeless(rows_of(counted)) == timeless(rows_of(run))
 
 
-def test_a_run_that_had_ended_prints_its_table_again_and_takes_another_arm(
-    counted: Path, whole_options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_an_ended_run_prints_its_table_again_and_takes_another_arm(counted, tmp_path, monkeypatch, capsys) -> None:
     run = tmp_path / "run"
     shutil.copytree(counted, run)
     trained = (run / "objective/seed42/model/model.safetensors").stat().st_mtime_ns
-    options = {**whole_options, "output_dir": run, "resume_from_checkpoint": "last"}
-    run_here(monkeypatch, "train_sudoku.py", *LABELS, **options, arms="objective")
+    options = {**COUNTED, "output_dir": run, "resume_from_checkpoint": "last"}
+    run_here(monkeypatch, "train_sudoku.py", **options)
     assert (run / "table.csv").read_bytes() == (counted / "table.csv").read_bytes()
     assert "2 of 2 results are there already." in capsys.readouterr().out
     monkeypatch.chdir(tmp_path)
     (tmp_path / "recipe.yaml").write_text("arms: [sft, objective]\n")
-    run_here(monkeypatch, "train_sudoku.py", *LABELS, "recipe.yaml", **options)
+    del options["arms"]
+    run_here(monkeypatch, "train_sudoku.py", "recipe.yaml", **options)
     assert {row["arm"] for row in rows_of(run)} == {"base", "sft", "objective"}
     assert (run / "objective/seed42/model/model.safetensors").stat().st_mtime_ns == trained
     with pytest.raises(SystemExit, match="2"):
-        run_here(monkeypatch, "train_sudoku.py", *LABELS, **{**options, "max_puzzles": 11}, arms="objective")
+        run_here(monkeypatch, "train_sudoku.py", **{**options, "max_puzzles": 11}, arms="objective")
     assert "max_puzzles was 12 and is 11; give the same, or a new folder" in capsys.readouterr().err
 
 
-def test_an_arm_that_fails_is_named_and_its_log_kept(tmp_path: Path) -> None:
+def test_an_arm_that_fails_is_named_and_its_log_kept(tmp_path) -> None:
     words = {**TINY, "train_seconds": 1, "jobs": 1, "arms": "sft", "rates": "sft=1e9"}
-    process = start(SCRIPT, tmp_path / "run", setting="labels", **words)
+    process = start(SCRIPT, tmp_path / "run", **words)
     output, errors = process.communicate(timeout=300)
     folder = tmp_path / "run/sft/seed42"
     assert process.returncode == 2 and "1 of 2 did not finish" in errors and "Traceback" not in errors
@@ -294,7 +277,7 @@ def test_an_arm_that_fails_is_named_and_its_log_kept(tmp_path: Path) -> None:
     assert f"--output_dir {tmp_path / 'run'}" in errors and errors.rstrip().endswith("--resume_from_checkpoint last")
 
 
-def test_an_arm_whose_only_checkpoint_is_damaged_says_how_it_begins_anew(tmp_path: Path, capsys: Any) -> None:
+def test_an_arm_whose_only_checkpoint_is_damaged_says_how_it_begins_anew(tmp_path, capsys) -> None:
     """What its log ends with is what is printed; doing what it says helps."""
     trial, folder = Labels(setting(tmp_path, save_steps=1)), tmp_path / "sft"
 
@@ -311,10 +294,10 @@ def test_an_arm_whose_only_checkpoint_is_damaged_says_how_it_begins_anew(tmp_pat
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_with_the_command_that_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_ends_with_the_command_that_goes_on(tmp_path) -> None:
     run = tmp_path / "run"
     words = {**TINY, "train_seconds": 500, "jobs": 1, "arms": "sft"}
-    process = start("train_sudoku.py", run, fresh=True, setting="labels", **words)
+    process = start("train_sudoku.py", run, fresh=True, **words)
     until = time.monotonic() + 200
     while not list((run / "sft" / "seed42").glob("checkpoint-*")) and time.monotonic() < until:
         time.sleep(0.2)
@@ -357,5 +340,5 @@ def test_bad_arguments_end_with_a_sentence(words, message, tmp_path, monkeypatch
     (tmp_path / "misspelt.yaml").write_text("learning_rat: 1e-4\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="2"):
-        run_here(monkeypatch, "train_sudoku.py", *LABELS, *words, "--output_dir", tmp_path / "run")
+        run_here(monkeypatch, "train_sudoku.py", "--setting", "labels", *words, "--output_dir", tmp_path / "run")
     assert message in capsys.readouterr().err and not (tmp_path / "run").exists()

@@ -1,6 +1,7 @@
 """Models by the size of a puzzle, and folders of models that are not what they should be."""
 
 import json
+import os
 import shutil
 import socket
 from pathlib import Path
@@ -14,13 +15,12 @@ from dllm_rl.models.shipped import model_folder
 from llm_rl.training.budget import Budget
 from sudoku_dllm.__main__ import main
 from sudoku_dllm.demo.serve import page_server
-from sudoku_dllm.labels.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.labels.arm import Labels
-from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.models import STRATEGIES as STRATEGY_NAMES
 from sudoku_dllm.models import record_sizes, shipped_sizes, sizes_of
 from sudoku_dllm.trials.jobs import Job
 from tests.helpers.refusals import refused
+from tests.sudoku_dllm.test_labels import setting
 from tests.sudoku_dllm.test_refused_words import refusal
 
 FOUR, SIX = "1..4..1221...3..", "43265165123..243163..42524516..6.5.2"
@@ -46,13 +46,12 @@ def test_what_is_told_without_torch_is_what_torch_has() -> None:
     assert {name: sizes for name, sizes in shipped_sizes().items() if sizes != [6]} == {"llada-sudoku9x9": [9]}
 
 
-def test_the_model_is_chosen_by_the_size_of_each_puzzle(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_model_is_chosen_by_the_size_of_each_puzzle(capsys) -> None:
     assert main(["decode", SIX, NINE]) == 0
-    endings = [line for line in capsys.readouterr().out.splitlines() if line.startswith("solved in ")]
-    assert len(endings) == 2
+    assert capsys.readouterr().out.count("\nsolved in ") == 2
 
 
-def test_a_puzzle_of_another_size_than_the_models_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_puzzle_of_another_size_than_the_models_is_refused(folder, capsys) -> None:
     told = refusal(capsys, "decode", SIX, FOUR)
     assert "no model for 4×4 ships with the package, but llada-sudoku6x6 (6×6), " in told and "(9×9)" in told
     told = refusal(capsys, "decode", "--model", "llada-sudoku6x6", SIX, NINE)
@@ -75,17 +74,21 @@ def test_a_model_that_tells_no_size_is_given_what_its_tokenizer_was_made_for(fol
     assert main(["decode", "--model", str(folder), FOUR]) in (0, 1)
 
 
-def test_a_size_that_is_recorded_is_saved_with_the_model(folder: Path) -> None:
+def test_a_size_that_is_recorded_is_saved_with_the_model(folder) -> None:
     model, tokenizer = load(str(folder))
     record_sizes(model, [9, 4, 9])
     model.save_pretrained(folder)
     assert sizes_of("own", load(str(folder)).model.config, tokenizer) == [4, 9]
 
 
+def store(folder: Path, weights: dict[str, torch.Tensor]) -> None:
+    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
+
+
 def not_finite(folder: Path) -> None:
     weights = load_file(folder / WEIGHTS)
     weights["model.transformer.wte.weight"][3, 3] = torch.nan
-    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
+    store(folder, weights)
 
 
 def pickled(folder: Path) -> None:
@@ -96,14 +99,11 @@ def pickled(folder: Path) -> None:
 def incomplete(folder: Path) -> None:
     weights = load_file(folder / WEIGHTS)
     del weights["model.transformer.ff_out.weight"]
-    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
+    store(folder, weights)
 
 
 def cut(name: str, length: int):
-    def damage(folder: Path) -> None:
-        (folder / name).write_bytes((folder / name).read_bytes()[:length])
-
-    return damage
+    return lambda folder: os.truncate(folder / name, length)
 
 
 def without(name: str):
@@ -146,27 +146,25 @@ def test_a_damaged_model_is_refused_before_anything_is_written(damage, message, 
     assert not (tmp_path / "run").exists()
 
 
-def test_a_tokenizer_of_another_model_is_refused(folder: Path) -> None:
-    rows = 20
-    configure(folder, vocab_size=rows, embedding_size=rows)
-    weights = {name: (w[:rows].clone() if len(w) == 423 else w) for name, w in load_file(folder / WEIGHTS).items()}
-    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
+def test_a_tokenizer_of_another_model_is_refused(folder) -> None:
+    configure(folder, vocab_size=20, embedding_size=20)
+    store(folder, {name: w[:20].clone() if len(w) == 423 else w for name, w in load_file(folder / WEIGHTS).items()})
     refused("the tokenizer has 423 tokens and the model 20; they are no pair", lambda: load(str(folder)))
 
 
 @pytest.mark.parametrize("model", ["/nowhere/x", "own", "a/b/c", "/dev/null"])
-def test_what_is_neither_folder_nor_name_is_no_model(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_neither_folder_nor_name_is_no_model(model, capsys) -> None:
     assert f"there is no model {model!r}: choose one of" in refusal(capsys, "decode", "--model", model, SIX)
 
 
-def test_the_page_is_not_written_over_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_is_not_written_over_a_file(tmp_path, capsys) -> None:
     (tmp_path / "file").write_text("kept")
     told = refusal(capsys, "demo", "--models", "llada-sudoku9x9", "--output_dir", str(tmp_path / "file"))
     assert f"--output_dir {tmp_path / 'file'} is a file; name a folder" in told
     assert (tmp_path / "file").read_text() == "kept"
 
 
-def test_a_port_that_is_taken_or_none_is_named(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_or_none_is_named(tmp_path) -> None:
     (tmp_path / "index.html").write_text("")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -177,13 +175,10 @@ def test_a_port_that_is_taken_or_none_is_named(tmp_path: Path) -> None:
     refused("--port 99999: ports are numbers from 0 to 65535", lambda: page_server(tmp_path, 99999))
 
 
-def test_a_training_records_the_sizes_of_its_puzzles(folder: Path, tmp_path: Path) -> None:
+def test_a_training_records_the_sizes_of_its_puzzles(folder, tmp_path) -> None:
     """Of a base that tells none."""
     configure(folder, board_sizes=None)
-    script = ScriptArguments(model=str(folder), max_puzzles=4, eval_puzzles=2, control_batch_size=4)
-    args = RecipeArguments(
-        output_dir=str(tmp_path), use_cpu=True, report_to="none", disable_tqdm=True, save_strategy="no"
-    )
-    trial, run = Labels(Setting.load(script, args)), tmp_path / "run"
+    sizes = {"max_puzzles": 4, "eval_puzzles": 2, "control_batch_size": 4, "save_strategy": "no"}
+    trial, run = Labels(setting(tmp_path, model=str(folder), **sizes)), tmp_path / "run"
     trial.trained(Job("sft", 42), trial.start(42, run), run, Budget("steps", 1), lambda share: None, resume=False)
-    assert json.loads((tmp_path / "run" / "model" / CONFIG).read_text(encoding="utf-8"))["board_sizes"] == [6]
+    assert json.loads((run / "model" / CONFIG).read_text(encoding="utf-8"))["board_sizes"] == [6]

@@ -3,7 +3,6 @@
 import io
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -34,20 +33,18 @@ def test_empty_input_is_refused(command, tmp_path, capsys, monkeypatch) -> None:
     assert "/dev/null holds no puzzle" in refusal(capsys, command, "/dev/null")
 
 
-def test_files_that_hold_no_puzzles_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_that_hold_no_puzzles_are_named(tmp_path, capsys) -> None:
     files = {
-        "binary": bytes(range(256)),
-        "short": f"{EASY}\n{EASY}\n12345\n".encode(),
-        "seen": f"{EASY}\n\u200b{EASY}\n".encode(),
+        "binary, line 2: no text in UTF-8 (invalid start byte at byte 129)": bytes(range(256)),
+        "short, line 3: '12345' is neither a board": f"{EASY}\n{EASY}\n12345\n".encode(),
+        "seen, line 2: ": f"{EASY}\n\u200b{EASY}\n".encode(),
     }
-    for name, content in files.items():
-        (tmp_path / name).write_bytes(content)
-    assert f"{tmp_path} is a folder" in refusal(capsys, "solve", str(tmp_path))
-    assert "binary, line 2: no text in UTF-8 (invalid start byte at byte 129)" in refusal(
-        capsys, "solve", str(tmp_path / "binary")
-    )
-    assert "short, line 3: '12345' is neither a board" in refusal(capsys, "solve", str(tmp_path / "short"))
+    for told, content in files.items():
+        path = tmp_path / told.split(",")[0]
+        path.write_bytes(content)
+        assert told in refusal(capsys, "solve", str(path))
     assert "invisible: U+200B ZERO WIDTH SPACE" in refusal(capsys, "solve", str(tmp_path / "seen"))
+    assert f"{tmp_path} is a folder" in refusal(capsys, "solve", str(tmp_path))
     assert "there is no file a/b; as a puzzle: 'a/b' is neither a board" in refusal(capsys, "solve", "a/b")
     assert len(refusal(capsys, "solve", "1" * 10**6)) < 500
 
@@ -61,9 +58,8 @@ def test_cells_that_clash_are_named_and_nothing_needs_torch_for_it(command, caps
     assert "digits 1-G and in digits A-P; say which by --symbols" in refusal(capsys, command, "A" + "." * 255)
     if command == "decode":
         assert "puzzle 2 has no solution, 1234" in refusal(capsys, command, "." * 81, "12345678........9" + "." * 64)
-        assert "is a model for 6×6 and a puzzle is 9×9" in refusal(
-            capsys, command, "--model", "llada-sudoku6x6", "." * 81
-        )
+        told = refusal(capsys, command, "--model", "llada-sudoku6x6", "." * 81)
+        assert "is a model for 6×6 and a puzzle is 9×9" in told
 
 
 @pytest.mark.parametrize("words", [["train"], ["solve", EASY]])
@@ -119,15 +115,10 @@ def test_values_that_an_option_does_not_take_are_named(words, message, capsys) -
     assert message in told and (" --help" in told or "--exact" in words or "--all" in told)
 
 
-def test_files_that_are_no_page_of_a_run_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = '<script type="application/json" id="data">{}</script>'
-    damaged = {
-        "binary": bytes(range(256)),
-        "text": b"1",
-        "damaged": page.encode(),
-        "cut": page.format("[")[:-1].encode(),
-    }
-    for name, content in damaged.items():
+def test_files_that_are_no_page_of_a_run_are_named(tmp_path, capsys) -> None:
+    page = b'<script type="application/json" id="data">{}</script>'
+    cut = page.replace(b"{}", b"[")[:-1]
+    for name, content in {"binary": bytes(range(256)), "text": b"1", "damaged": page, "cut": cut}.items():
         (tmp_path / name).write_bytes(content)
         assert f"{name} is no page of a run, or is damaged" in refusal(capsys, "replay", str(tmp_path / name))
 
@@ -142,8 +133,7 @@ def test_help_needs_no_torch() -> None:
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_the_help_of_train_is_that_of_its_arguments(setting: str) -> None:
+def test_the_help_of_train_is_that_of_its_arguments(setting) -> None:
     """Words alone: where lines break is for argparse to say."""
-    written = help_of(setting).read_text(encoding="utf-8")
-    remedy = "write it anew by python -m sudoku_dllm.trials.help"
+    written, remedy = help_of(setting).read_text(encoding="utf-8"), "write it anew by python -m sudoku_dllm.trials.help"
     assert written.split() == current_help(setting).split(), remedy

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dllm_rl import SudokuTask, load
@@ -41,13 +42,13 @@ PAGE = Page(
 )
 
 
-def test_the_page_is_one_file_that_fetches_nothing(tmp_path: Path) -> None:
+def test_the_page_is_one_file_that_fetches_nothing(tmp_path) -> None:
     text = PAGE.write(tmp_path / "report.html").read_text(encoding="utf-8")
     assert page_data(tmp_path / "report.html")["title"] == PAGE.title and "<b>& more" not in text
     assert not re.findall(r"(?:src|href)=", text) and "http" not in text.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_no_path_of_the_machine_is_in_the_page(tmp_path: Path) -> None:
+def test_no_path_of_the_machine_is_in_the_page(tmp_path) -> None:
     facts = {
         "base": "/home/me/my models/llada",
         "command": "python -m run '/home/me/a.yaml' --out=/tmp/here/runs, 1/2 of it; see data/x.jsonl",
@@ -59,10 +60,8 @@ def test_no_path_of_the_machine_is_in_the_page(tmp_path: Path) -> None:
         "arms": {"sft": {"output_dir": "/srv/runs/sft/", "learning_rate": 1e-3, "steps": None}},
     }
     data = page_data(Page("a run", facts, arguments).write(tmp_path / "report.html"))
-    assert data["facts"] == {
-        "base": "llada",
-        "command": "python -m run 'a.yaml' --out=runs, 1/2 of it; see data/x.jsonl",
-    }
+    command = "python -m run 'a.yaml' --out=runs, 1/2 of it; see data/x.jsonl"
+    assert data["facts"] == {"base": "llada", "command": command}
     assert data["arguments"] == {
         "data": "train.jsonl",
         "eval_data": ["few.jsonl", "data/test.jsonl"],
@@ -102,7 +101,7 @@ SIZES = """() => {
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_page_is_as_wide_as_the_screen_and_shows_its_labels_whole(tmp_path: Path, width: int) -> None:
+def test_the_page_is_as_wide_as_the_screen_and_shows_its_labels_whole(tmp_path, width) -> None:
     page = WIDE.write(tmp_path / "report.html")
     with chromium() as browser:
         visitor = browser.new_page(viewport={"width": width, "height": 844}, is_mobile=width < 500)
@@ -114,22 +113,15 @@ def test_the_page_is_as_wide_as_the_screen_and_shows_its_labels_whole(tmp_path: 
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs a browser: apt-get install chromium")
-def test_a_browser_shows_all_of_it(tmp_path: Path) -> None:
+def test_a_browser_shows_all_of_it(tmp_path) -> None:
     page = PAGE.write(tmp_path / "report.html")
-    words = [
-        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile", "--dump-dom",
-    ]  # fmt: skip
-    dom = subprocess.run([*words, page.as_uri()], capture_output=True, text=True, check=True, timeout=120).stdout
-    body = html.unescape(dom.split("<dl")[1])
-    assert f"<h1>{html.escape(PAGE.title)}</h1>" in dom or PAGE.title in html.unescape(
-        dom.split("<h1>")[1].split("</h1>")[0]
-    )
-    assert (
-        "one & only" in body
-        and "18.0 ± 2.4" in body
-        and "a note" in body
-        and "pass 0 of 1, 1 cells definite, 0 wrong" in body
-    )
+    words = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
+    command = [*words, "--dump-dom", page.as_uri()]
+    dom = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    body, title = html.unescape(dom.split("<dl")[1]), dom.split("<h1>")[1].split("</h1>")[0]
+    assert PAGE.title in html.unescape(title)
+    for text in ("one & only", "18.0 ± 2.4", "a note", "pass 0 of 1, 1 cells definite, 0 wrong"):
+        assert text in body
     board = body.split('class="board"')[1].split('class="controls"')[0]
     assert board.count('class="given"') == 2 and board.count('class="open"') == 1
     assert body.count("<path") == 1  # a line without points is none
@@ -139,17 +131,14 @@ def test_replays_are_the_decodes_of_the_model() -> None:
     model, tokenizer = load("llada-sudoku6x6-converged")
     prompts = read_prompts(ROOT / "data" / "sudoku6x6_test.jsonl")[:3]
     puzzles = [pre_fill(prompt, tokenizer, 40) for prompt in prompts]
-    found = replays_of(
-        model, "converged", SudokuTask(tokenizer.pad_token_id), puzzles, Decoding("margin", tokens_per_step=2)
-    )
+    how = Decoding("margin", tokens_per_step=2)
+    found = replays_of(model, "converged", SudokuTask(tokenizer.pad_token_id), puzzles, how)
     assert len(found) == 3
-    for replay, prompt in zip(found, prompts, strict=True):
-        puzzle = parse_board(prompt.split()[-1])
+    for replay, puzzle in zip(found, (parse_board(prompt.split()[-1]) for prompt in prompts), strict=True):
         assert replay.boards[0] == puzzle.tolist() and 0 not in replay.boards[-1] and replay.boxes == (2, 3)
         for before, after in pairwise(replay.boards):
             assert sum(a != b for a, b in zip(before, after, strict=True)) <= 2
-        expected = [cell for cell, digit in enumerate(definite_cells(puzzle).reshape(-1)) if digit]
-        assert replay.definite[0] == expected
+        assert replay.definite[0] == np.flatnonzero(definite_cells(puzzle)).tolist()
         assert replay.title.endswith("solved" if replay.boards[-1] == replay.solution else "wrong")
 
 
@@ -160,13 +149,13 @@ def test_failures_are_among_the_replays() -> None:
     assert chosen([True, False]) == [0, 1]
 
 
-def test_losses_over_the_share_of_updates(tmp_path: Path) -> None:
+def test_losses_over_the_share_of_updates(tmp_path) -> None:
     lines = [{"step": 5, "loss": 2.0}, {"step": 5, "eval_reward": 1.0}, {"step": 10, "loss": 1.0}, {"train_loss": 1.5}]
     (tmp_path / "log").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     assert loss_curve({"sft": tmp_path / "log", "none": tmp_path / "gone"}).lines == {"sft": [(50, 2.0), (100, 1.0)]}
 
 
-def test_replays_are_read_back_and_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replays_are_read_back_and_played(tmp_path, capsys) -> None:
     PAGE.write(tmp_path / "report.html")
     assert read_replays(tmp_path / "report.html") == [REPLAY]
     assert main(["replay", str(tmp_path), "--number", "1"]) == 0

@@ -6,9 +6,8 @@ import torch
 
 from dllm_rl.decoding import Decoding, Evaluation, evaluate, get_strategy, paired_difference
 from dllm_rl.models.adapter import as_policy_model
-from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.sudoku import PuzzleBatch, SudokuTask
+from dllm_rl.sudoku import SudokuTask
 from sudoku_dllm.trials.statistics import estimate
 from sudoku_env.prompts.tokens import detect_definite, judge_error
 from tests.dllm_rl.decoding.test_inference import Eos
@@ -39,8 +38,7 @@ def test_the_interval_is_that_of_the_study() -> None:
 def test_parts_are_joined_in_order() -> None:
     joined = Evaluation.joined([FIRST, SECOND])
     for item in fields(Evaluation):
-        expected = [*getattr(FIRST, item.name), *getattr(SECOND, item.name)]
-        assert getattr(joined, item.name).tolist() == expected
+        assert getattr(joined, item.name).tolist() == [*getattr(FIRST, item.name), *getattr(SECOND, item.name)]
 
 
 def test_greedy_definite_has_no_value_where_no_greedy_position_lies_in_the_map() -> None:
@@ -72,36 +70,25 @@ def test_margin_decoding_against_loops(model, puzzles, tokenizer) -> None:
         expected.append((not wrong, steps - wrong, forced, in_map))
     for batch_size in (2, 512):
         result = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), batch_size=batch_size)
-        got = zip(
-            result.solved.tolist(),
-            result.steps_before_error.tolist(),
-            result.greedy_definite_count.tolist(),
-            result.greedy_judged.tolist(),
-            strict=True,
-        )
-        assert list(got) == expected
+        columns = (result.solved, result.steps_before_error, result.greedy_definite_count, result.greedy_judged)
+        assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected
     assert sum(row[2] for row in expected) > 0  # the last cell of a solved puzzle, at least
 
 
 def test_a_model_without_digits_solves_nothing_and_fails_at_once(puzzles, tokenizer) -> None:
     model, first = as_policy_model(Eos()), get_strategy("definite_first")
     result = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), Decoding(first, on_error="end"))
-    assert not result.solved.any()
-    assert result.summary()["solved"] == 0.0
-    assert not result.steps_before_error.any()
+    assert not result.solved.any() and not result.steps_before_error.any()
 
 
 def test_a_seed_decides_the_strategies_that_draw(model, puzzles, tokenizer) -> None:
-    policy, task = PolicyConfig(position_temperature=1.0, token_temperature=1.0), SudokuTask(tokenizer.pad_token_id)
-    results = [
-        evaluate(model, puzzles * 4, task, Decoding("policy", policy=policy, on_error="end"), seed=seed)
-        for seed in (0, 0, 1)
-    ]
+    task, how = SudokuTask(tokenizer.pad_token_id), replace(DRAWN, policy=PolicyConfig(1.0, 1.0))
+    results = [evaluate(model, puzzles * 4, task, how, seed=seed) for seed in (0, 0, 1)]
     steps = [result.steps_before_error.tolist() for result in results]
     assert steps[0] == steps[1] != steps[2]
 
 
-def test_definite_greedy_positions_are_counted_in_live_states_only(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_definite_greedy_positions_are_counted_in_live_states_only(model, batch) -> None:
     how = replace(DRAWN, policy=PolicyConfig(1.0, 1.0))
     record = uneven_rollout(model, batch, how, seed=0, num_generations=6)
     definite, judged = record.greedy_definite, record.greedy_judged

@@ -1,22 +1,21 @@
 import math
-from itertools import pairwise
+from dataclasses import replace
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.decoding import STRATEGIES, Decode, Decoding, EntropyBound, Threshold, decode, semi_autoregressive
 from dllm_rl.decoding.choosing import best_positions, draw_positions
 from dllm_rl.models.adapter import as_policy_model
-from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF, PolicyConfig
 from dllm_rl.sudoku import PuzzleBatch
-from sudoku_env.prompts.tokens import PreFilled, detect_definite
+from sudoku_env.prompts.tokens import detect_definite
 from tests.dllm_rl.helpers.policy_reference import Policy, policy_at
-from tests.dllm_rl.helpers.update_checks import beside
+from tests.dllm_rl.helpers.weights import beside
 from tests.helpers.drawn import first_with
 
 
@@ -34,11 +33,7 @@ def entropy_at(policy: Policy, ell: int) -> float:
 @pytest.mark.parametrize(
     ("name", "count", "limit"),
     [
-        *(
-            (name, count, None)
-            for name in ("margin", "probability", "left_to_right", "definite_first")
-            for count in (1, 2, 3)
-        ),
+        *product(("margin", "probability", "left_to_right", "definite_first"), (1, 2, 3), (None,)),
         ("margin", None, Threshold(1.5)),
         ("margin", 2, Threshold(0.5)),
         ("probability", None, Threshold(math.log(0.7))),
@@ -63,18 +58,11 @@ def test_against_loops(model, puzzles, tokenizer, name, count, limit) -> None:
         first_with(lambda sizes: len(sizes) > 1, compared, seed=0)
 
 
-def compare(
-    model: LladaForMaskedLM,
-    puzzles: list[PreFilled],
-    tokenizer: PreTrainedTokenizerFast,
-    name: str,
-    count: int | None,
-    limit: Threshold | EntropyBound | None,
-) -> set[int]:
+def compare(model, puzzles, tokenizer, name, count, limit) -> set[int]:
     """Hold decodes to the definitions; the numbers of positions that were filled in a step."""
     batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
     record = decode(model, batch, Decoding(name, tokens_per_step=count, limit=limit))
-    sizes: set[int] = set()
+    sizes = set()
     for row, puzzle in enumerate(puzzles):
         layout, state = puzzle.layout, list(puzzle.token_ids)
         step_of, greedy = [-1] * layout.response_length, []
@@ -122,24 +110,21 @@ def test_every_strategy_fills_everything_once(model, batch, name, count) -> None
             assert len(sizes) == -(-blanks // count)
 
 
-def test_chunks_of_the_batch_change_nothing(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_chunks_of_the_batch_change_nothing(model, batch) -> None:
     whole = decode(model, batch, Decoding("entropy", tokens_per_step=2))
-    length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
-    parts = decode(model.train(), batch, Decoding("entropy", tokens_per_step=2), max_tokens=2 * length + 1)
+    parts = decode(model.train(), batch, Decoding("entropy", tokens_per_step=2), max_tokens=2 * batch.length + 1)
     assert torch.equal(whole.responses, parts.responses) and torch.equal(whole.step_of, parts.step_of)
     assert model.training
 
 
-def test_blocks_are_filled_one_after_the_other(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    record = decode(model, batch, Decoding(semi_autoregressive(5), tokens_per_step=3))
-    for row in record.step_of:
-        blocks = [part[part >= 0] for part in row.split(5)]
-        blocks = [part for part in blocks if len(part)]
+def test_blocks_are_filled_one_after_the_other(model, batch) -> None:
+    for row in decode(model, batch, Decoding(semi_autoregressive(5), tokens_per_step=3)).step_of:
+        blocks = [part[part >= 0] for part in row.split(5) if bool((part >= 0).any())]
         assert all(int(a.max()) < int(b.min()) for a, b in pairwise(blocks))
         assert all(len(part.unique()) == -(-len(part) // 3) for part in blocks)
 
 
-def test_boards_of_a_decode(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_boards_of_a_decode(model, batch) -> None:
     record = decode(model, batch, Decoding("random", tokens_per_step=2), generator=torch.Generator().manual_seed(3))
     for row in range(3):
         boards = batch.read_states(record.states_of(row))
@@ -192,22 +177,16 @@ def test_rows_with_fewer_columns_draw_those() -> None:
     assert all(not len(found) for found in draw_positions(score[:, 2:], 2, torch.zeros(2, 2, dtype=torch.float64)))
 
 
-def test_an_error_ends_a_decode_after_its_step(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_an_error_ends_a_decode_after_its_step(model, batch) -> None:
     """Up to there it is the decode that goes on, draws included; what was not filled stays masked."""
 
-    def play(seed: int) -> tuple[Decode, Decode]:
-        whole, ended = (
-            decode(
-                model,
-                batch,
-                Decoding("policy", tokens_per_step=2, policy=PolicyConfig(1.0, 5.0), on_error=on_error),
-                generator=torch.Generator().manual_seed(seed),
-            )
-            for on_error in ("continue", "end")
-        )
-        return whole, ended
+    how = Decoding("policy", tokens_per_step=2, policy=PolicyConfig(1.0, 5.0))
 
-    def errs_early(pair: tuple[Decode, Decode]) -> bool:
+    def play(seed: int) -> list[Decode]:
+        hows = (how, replace(how, on_error="end"))
+        return [decode(model, batch, each, generator=torch.Generator().manual_seed(seed)) for each in hows]
+
+    def errs_early(pair: list[Decode]) -> bool:
         return bool((pair[0].error_step + 1 < pair[0].forward_passes).any())
 
     whole, ended = first_with(errs_early, play, seed=0)
@@ -228,7 +207,7 @@ class Eos(nn.Module):
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_cells_without_a_digit_are_not_filled_again(batch: PuzzleBatch, count: int) -> None:
+def test_cells_without_a_digit_are_not_filled_again(batch, count) -> None:
     """Such cells read as blanks, so logic may decide them; the oracle must look at the masked ones only."""
     record = decode(as_policy_model(Eos()), batch, Decoding("definite_first", tokens_per_step=count))
     masked = batch.responses == batch.layout.mask_id

@@ -13,7 +13,7 @@ WEIGHTS = st.floats(-1000, 1000, width=32) | st.just(-torch.inf)
 
 
 @given(st.lists(WEIGHTS, min_size=1, max_size=40), UNIFORMS)
-def test_a_draw_is_possible_and_inverts_the_distribution(log_weights: list[float], uniform: float) -> None:
+def test_a_draw_is_possible_and_inverts_the_distribution(log_weights, uniform) -> None:
     row, u = torch.tensor([log_weights]), torch.tensor([uniform], dtype=torch.float64)
     if not bool(row.isfinite().any()):
         with pytest.raises(ValueError, match="nothing can be drawn"):
@@ -29,7 +29,7 @@ def test_a_draw_is_possible_and_inverts_the_distribution(log_weights: list[float
 @pytest.mark.parametrize(
     ("uniform", "expected"), [(0.0, 1), (0.2499, 1), (0.2501, 3), (0.7499, 3), (0.7501, 4), (BELOW_ONE, 4)]
 )
-def test_by_hand(uniform: float, expected: int) -> None:
+def test_by_hand(uniform, expected) -> None:
     """Probabilities 0, 1/4, 0, 1/2, 1/4, 0."""
     log_weights = torch.tensor([[0.0, 1.0, 0.0, 2.0, 1.0, 0.0]]).log()
     assert inverse_cdf(log_weights, torch.tensor([uniform], dtype=torch.float64)).tolist() == [expected]
@@ -44,7 +44,7 @@ def test_a_large_vocabulary_is_drawn_exactly() -> None:
 
 
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 10**6))
-def test_many_draws_from_few_rows_are_those_of_each_row(rows: int, columns: int, seed: int) -> None:
+def test_many_draws_from_few_rows_are_those_of_each_row(rows, columns, seed) -> None:
     """Where a uniform is not within rounding of a sum; an index of probability 0 is drawn by neither."""
     generator = torch.Generator().manual_seed(seed)
     weights = torch.randn((rows, columns), generator=generator)
@@ -59,7 +59,7 @@ def test_many_draws_from_few_rows_are_those_of_each_row(rows: int, columns: int,
     assert bool((weights[at, found] > -torch.inf).all())
 
 
-def test_few_rows_of_a_large_vocabulary_are_drawn_from_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_rows_of_a_large_vocabulary_are_drawn_from_at_once(monkeypatch) -> None:
     logits, rows, seen = torch.randn(5, 7), torch.arange(40) % 5, []
     uniforms = torch.rand(40, dtype=torch.float64)
     whole, own = noise.inverse_cdf_of(logits, rows, uniforms, 0.6), noise.inverse_cdf

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from dllm_rl.decoding import Decoding, decode, replay, steps_from_maps
 from dllm_rl.decoding.rollouts import Rollout
-from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
 from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY, assert_same, run, uneven_rollout
 
@@ -64,7 +62,7 @@ def test_its_ratio_is_1_and_of_one_token_a_step_its_gradient_that_of_the_roll_ou
         assert_same(gradients, run(model, record, config)[1])
 
 
-def test_what_an_engine_wrote_after_an_error_is_left_out_or_kept(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_what_an_engine_wrote_after_an_error_is_left_out_or_kept(model, batch) -> None:
     how = Decoding("policy", tokens_per_step=2, policy=POLICY, on_error="continue")
     record = decode(model, batch, how, generator=torch.Generator().manual_seed(0))
     assert (record.error_step < record.forward_passes).any()
@@ -85,7 +83,7 @@ def test_maps_that_count_in_each_block() -> None:
     assert steps_from_maps(maps, 7).tolist() == [[step - 1 for step in each] for each in maps]
 
 
-def test_what_does_not_fit_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_what_does_not_fit_is_refused(model, batch) -> None:
     record = decode(model, batch, Decoding("margin", tokens_per_step=4))
     open_ = batch.responses[0] == batch.mask_id
     blank, given = int(open_.nonzero()[0]), int((~open_).nonzero()[0])

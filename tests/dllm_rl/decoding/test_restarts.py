@@ -51,18 +51,17 @@ def alone(model, problems, how, count, generator):
         response[again], restarted, taken = mask, True, taken + len(again)
 
 
+def restarting(passes, share=0.3, count=3):
+    return Decoding("margin", tokens_per_step=count, take_back=TakeBack(passes, restart_share=share))
+
+
 @pytest.mark.parametrize(("share", "count"), [(0.0, 1), (0.4, 3), (1.0, 3)])
 def test_against_loops(model, puzzles, tokenizer, share, count) -> None:
-    how, taken = TakeBack(60, restart_share=share), 0
+    how, taken = restarting(60, share, count), 0
     for number, puzzle in enumerate(puzzles):
         problems = PuzzleBatch.collate([puzzle], pad_id=tokenizer.pad_token_id)
-        record = decode(
-            model,
-            problems,
-            Decoding("margin", tokens_per_step=count, take_back=how),
-            generator=torch.Generator().manual_seed(number),
-        )
-        expected = alone(model, problems, how, count, torch.Generator().manual_seed(number))
+        record = decode(model, problems, how, generator=torch.Generator().manual_seed(number))
+        expected = alone(model, problems, how.take_back, count, torch.Generator().manual_seed(number))
         assert record.responses[0].tolist() == expected[0].tolist()
         assert (int(record.forward_passes), int(record.taken_back)) == expected[1:]
         taken += int(record.taken_back)
@@ -78,34 +77,23 @@ def test_what_fits_stays_as_it_is_and_what_does_not_is_filled_to_the_end(model, 
     # A puzzle has one solution, so what fits is right.
     assert torch.equal(fits, ((plain.responses == problems.answers) | ~problems.judged).all(1))
     for limit in (12, 40):
-        record = decode(
-            model,
-            problems,
-            Decoding("margin", tokens_per_step=3, take_back=TakeBack(limit, restart_share=0.3)),
-            generator=torch.Generator().manual_seed(0),
-        )
+        record = decode(model, problems, restarting(limit), generator=torch.Generator().manual_seed(0))
         for name in ("responses", "forward_passes", "step_of"):
             assert torch.equal(getattr(record, name)[fits], getattr(plain, name)[fits])
         assert (record.responses != problems.mask_id).all() and int(record.forward_passes.max()) <= limit
         left = problems.contradictions(record.responses, everyone).any(1)
         assert (record.forward_passes[left] == limit).all() and (record.taken_back[~fits] > 0).all()
-    few = decode(
-        model,
-        problems,
-        Decoding("margin", tokens_per_step=3, take_back=TakeBack(40, restart_share=0.3)),
-        generator=torch.Generator().manual_seed(0),
-        max_tokens=2 * problems.length,
-    )
+    options = {"generator": torch.Generator().manual_seed(0), "max_tokens": 2 * problems.length}
+    few = decode(model, problems, restarting(40), **options)
     assert torch.equal(few.responses, record.responses)  # however they are cut into passes
 
 
 def test_a_puzzle_that_occurs_twice_shares_its_passes_and_not_its_draws(model, puzzles, tokenizer) -> None:
     """Each of the two is decoded as beside another puzzle, where it shares nothing."""
-    how = Decoding("margin", tokens_per_step=3, take_back=TakeBack(40, restart_share=0.3))
 
     def decoded(*chosen: int) -> Decode:
         problems = PuzzleBatch.collate([puzzles[number] for number in chosen], pad_id=tokenizer.pad_token_id)
-        return decode(model, problems, how, generator=torch.Generator().manual_seed(0))
+        return decode(model, problems, restarting(40), generator=torch.Generator().manual_seed(0))
 
     one = int((decoded(*range(len(puzzles))).taken_back > 0).nonzero()[0])
     other = (one + 2) % len(puzzles)  # with a prompt of the same template
@@ -115,20 +103,17 @@ def test_a_puzzle_that_occurs_twice_shares_its_passes_and_not_its_draws(model, p
             assert torch.equal(getattr(twice, name)[row], getattr(beside, name)[row])
 
 
-def test_contradictions_are_those_of_the_board(batch: PuzzleBatch) -> None:
-    problems = batch
-    generator = torch.Generator().manual_seed(0)
-    digits = torch.tensor(problems.layout.digit_ids)
+def test_contradictions_are_those_of_the_board(batch) -> None:
+    generator, digits = torch.Generator().manual_seed(0), torch.tensor(batch.layout.digit_ids)
     for _ in range(20):
         of = torch.randint(len(batch), (6,), generator=generator)
-        responses = problems.answers[of].clone()
-        places = torch.tensor(problems.layout.cell_positions)[torch.randint(16, (6, 2), generator=generator)]
-        rows = torch.arange(6)[:, None]
-        responses[rows, places] = digits[torch.randint(4, (6, 2), generator=generator)]
-        found = problems.contradictions(responses, of)
+        responses = batch.answers[of].clone()
+        places = torch.tensor(batch.layout.cell_positions)[torch.randint(16, (6, 2), generator=generator)]
+        responses[torch.arange(6)[:, None], places] = digits[torch.randint(4, (6, 2), generator=generator)]
+        found = batch.contradictions(responses, of)
         for row in range(6):
-            one = problems.select(of[row : row + 1])
+            one = batch.select(of[row : row + 1])
             assert set(found[row].nonzero()[:, 0].tolist()) == clashes(one, responses[row])
-            board = problems.boards(responses[row : row + 1])[0]
+            board = batch.boards(responses[row : row + 1])[0]
             if find_conflict(board) is None:
                 assert not found[row].any() and np.all(board > 0)

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,6 @@ from dllm_rl.decoding import Decoding, decode
 from dllm_rl.decoding.noise import puzzle_noise
 from dllm_rl.decoding.rollouts import Rollout, rollout
 from dllm_rl.decoding.trajectories import micro_batches
-from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
@@ -24,9 +22,7 @@ from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY, run, uneven, unev
 from tests.helpers.drawn import first_with
 
 
-def assert_replays(
-    model: LladaForMaskedLM, record: Rollout, puzzles: list[PreFilled], lam: float, *, corrected: bool = False
-) -> None:
+def assert_replays(model, record: Rollout, puzzles: list[PreFilled], lam: float, corrected: bool = False) -> None:
     """Play every trajectory again from its puzzle, one state at a time, and compare all that was recorded."""
     count = record.positions.shape[2]
     for row in range(len(record.state_of)):
@@ -48,11 +44,9 @@ def assert_replays(
             with torch.no_grad():
                 policy = policy_at(model, state, puzzle, POLICY)
             assert len(actions) == min(count, state.count(layout.mask_id))
-            log_prob = float(policy.log_prob(*actions))
+            log_prob, f = float(policy.log_prob(*actions)), float(f_of(policy, state, puzzle, lam))
             assert float(record.old_logprobs[row, k]) == pytest.approx(log_prob, abs=1e-9)
-            assert float(record.expected_reward[visited]) == pytest.approx(
-                float(f_of(policy, state, puzzle, lam)), abs=1e-12
-            )
+            assert float(record.expected_reward[visited]) == pytest.approx(f, abs=1e-12)
             probability = torch.stack(list(policy.position.values())).exp()
             assert float(record.top_prob[visited]) == pytest.approx(float(probability.max()), abs=1e-12)
             entropy = -float((probability * probability.log()).sum())
@@ -75,8 +69,7 @@ def assert_replays(
 
 
 def test_every_trajectory_replays_one_state_at_a_time(model, batch, puzzles) -> None:
-    record = uneven_rollout(model, batch, seed=0, num_generations=5, lam=0.3)
-    assert_replays(model, record, puzzles, 0.3)
+    assert_replays(model, uneven_rollout(model, batch, seed=0, num_generations=5, lam=0.3), puzzles, 0.3)
 
 
 def test_trajectories_on_6x6_replay() -> None:
@@ -102,10 +95,14 @@ def test_decisions_on_several_positions_by_definition(model, batch, puzzles, cou
     assert_replays(model, record, puzzles, 0.3, corrected=on_error == "correct")
 
 
-def test_distinct_states_are_distinct_shared_and_ordered_by_step(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def states_of(record: Rollout) -> set[tuple[int, ...]]:
+    """The problem and the response of each state."""
+    return {(int(puzzle), *row) for puzzle, row in zip(record.problem_of, record.responses.tolist(), strict=True)}
+
+
+def test_distinct_states_are_distinct_shared_and_ordered_by_step(model, batch) -> None:
     record = rollout(model, batch, DRAWN, num_generations=16)  # all share their first states
-    keys = {(int(puzzle), *row) for puzzle, row in zip(record.problem_of, record.responses.tolist(), strict=True)}
-    assert len(keys) == len(record.responses) < int(record.live.sum())
+    assert len(states_of(record)) == len(record.responses) < int(record.live.sum())
     assert record.state_of[:, 0].reshape(3, 16).unique(dim=1).shape == (3, 1)
     visited = record.state_of[record.live]
     assert torch.equal(visited.unique(), torch.arange(len(record.responses)))
@@ -119,15 +116,13 @@ def test_a_puzzle_that_occurs_twice_shares_its_states(model, puzzles, tokenizer)
     record = rollout(model, PuzzleBatch.collate(twice, pad_id=tokenizer.pad_token_id), DRAWN, num_generations=3)
     assert record.state_of[:, 0].tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0]
     assert set(record.problem_of.tolist()) == {0, 1}
-    keys = {(int(puzzle), *row) for puzzle, row in zip(record.problem_of, record.responses.tolist(), strict=True)}
-    assert len(keys) == len(record.responses)
+    assert len(states_of(record)) == len(record.responses)
 
 
 def test_puzzles_of_the_same_state_and_another_prompt_are_not_merged(model, puzzles, tokenizer) -> None:
     twins = PuzzleBatch.collate([puzzles[0], puzzles[0]], pad_id=tokenizer.pad_token_id)
-    prompt_ids = twins.prompt_ids.clone()
-    prompt_ids[1, 0] += 1
-    record = rollout(model, replace(twins, prompt_ids=prompt_ids), DRAWN)
+    twins.prompt_ids[1, 0] += 1
+    record = rollout(model, twins, DRAWN)
     assert record.state_of[:, 0].tolist() == [0, 1] and record.problem_of[:2].tolist() == [0, 1]
 
 
@@ -139,7 +134,7 @@ def test_micro_batches_hold_as_many_states_as_both_budgets_allow() -> None:
     assert list(micro_batches(masked[:0], 10, 20, 3)) == []
 
 
-def test_recorded_rewards_average_to_f(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_recorded_rewards_average_to_f(model, batch) -> None:
     """reward − f is a martingale difference, so its mean is 0 within five standard errors, at each step and overall."""
     record = uneven_rollout(model, batch, seed=2, num_generations=400)
     f = torch.where(record.live, record.expected_reward[record.state_of.clamp_min(0)], 0.0)
@@ -164,21 +159,19 @@ def test_actions_are_drawn_from_the_policy(model, puzzles, tokenizer) -> None:
         assert abs(share - probability) < 5 * np.sqrt(probability * (1 - probability) / 2000) + 1e-3
 
 
-def test_passes_of_any_size_give_one_greedy_rollout(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
+def test_passes_of_any_size_give_one_greedy_rollout(model, batch) -> None:
     greedy = replace(DRAWN, strategy="margin")
     whole = rollout(model, batch, greedy)
-    for budgets in ({"max_tokens": length}, {"max_tokens": 2 * length}, {"max_masked": 15}):
+    for budgets in ({"max_tokens": batch.length}, {"max_tokens": 2 * batch.length}, {"max_masked": 15}):
         parts = rollout(model, batch, greedy, **budgets)
         for name in ("responses", "problem_of", "definite", "state_of", "positions", "tokens", "rewards", "errors"):
             assert torch.equal(getattr(parts, name), getattr(whole, name)), name
         torch.testing.assert_close(parts.old_logprobs, whole.old_logprobs, atol=1e-12, rtol=0)
 
 
-def test_chunked_sampling_replays(model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled]) -> None:
-    length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
+def test_chunked_sampling_replays(model, batch, puzzles) -> None:
     torch.manual_seed(4)
-    assert_replays(model, rollout(model, batch, DRAWN, num_generations=2, max_tokens=2 * length), puzzles, 0.5)
+    assert_replays(model, rollout(model, batch, DRAWN, num_generations=2, max_tokens=2 * batch.length), puzzles, 0.5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -192,15 +185,13 @@ def test_a_roll_out_is_in_the_precision_of_its_model(model, batch, dtype) -> Non
     assert float((result.logprobs - record.old_logprobs).abs().max()) < 100 * torch.finfo(dtype).eps * 10
 
 
-def test_a_generator_decides_alone(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    records = []
+def test_a_generator_decides_alone(model, batch) -> None:
+    found = []
     for global_seed, seed in ((0, 5), (1, 5), (0, 6)):
         torch.manual_seed(global_seed)
-        generator = torch.Generator().manual_seed(seed)
-        records.append(rollout(model, batch, DRAWN, num_generations=4, generator=generator))
-    assert torch.equal(records[0].positions, records[1].positions)
-    assert torch.equal(records[0].tokens, records[1].tokens)
-    assert not torch.equal(records[0].positions, records[2].positions)
+        record = rollout(model, batch, DRAWN, num_generations=4, generator=torch.Generator().manual_seed(seed))
+        found.append((record.positions.tolist(), record.tokens.tolist()))
+    assert found[0] == found[1] and found[0][0] != found[2][0]
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -208,8 +199,7 @@ def test_the_models_mode_and_the_puzzles_are_left_as_they_were(model, batch, tra
     model.train(training)
     before = batch.responses.clone()
     record = rollout(model, batch, DRAWN, num_generations=2)
-    assert model.training is training
-    assert torch.equal(batch.responses, before)
+    assert model.training is training and torch.equal(batch.responses, before)
     assert not record.old_logprobs.requires_grad and not record.expected_reward.requires_grad
 
 
@@ -221,8 +211,7 @@ def decisions_of(record: Rollout) -> list[Tensor]:
     return [record.positions, record.tokens, record.rewards, record.errors]
 
 
-def test_noise_decides_whatever_the_passes(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
-    length = batch.prompt_ids.shape[1] + batch.responses.shape[1]
+def test_noise_decides_whatever_the_passes(model, batch) -> None:
 
     def draw(seed: int) -> tuple[Tensor, Rollout]:
         noise = puzzle_noise(seed, 2, range(3), 6, most_blanks(batch))
@@ -231,7 +220,7 @@ def test_noise_decides_whatever_the_passes(model: LladaForMaskedLM, batch: Puzzl
     torch.manual_seed(0)
     noise, whole = first_with(lambda case: uneven(case[1]), draw, seed=1)
     torch.manual_seed(1)
-    for budgets in ({}, {"max_tokens": length}, {"max_tokens": 5 * length}, {"max_masked": 17}):
+    for budgets in ({}, {"max_tokens": batch.length}, {"max_tokens": 5 * batch.length}, {"max_masked": 17}):
         parts = rollout(model, batch, DRAWN, num_generations=6, noise=noise, **budgets)
         for ours, theirs in zip(decisions_of(parts), decisions_of(whole), strict=True):
             assert torch.equal(ours, theirs)
@@ -254,14 +243,14 @@ def test_puzzles_decode_alike_wherever_they_are_dealt(model, puzzles, tokenizer)
             assert torch.equal(ours.reshape(len(ours), -1), rows[:, :steps])
 
 
-def test_trajectories_of_one_state_do_not_share_their_noise(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_trajectories_of_one_state_do_not_share_their_noise(model, batch) -> None:
     """At a high temperature each position is about as likely as another: that 32 draws agree is out of the question."""
     noise, policy = puzzle_noise(0, 0, range(3), 32, most_blanks(batch)), PolicyConfig(position_temperature=1e3)
     record = rollout(model, batch, Decoding("policy", policy=policy, on_error="end"), num_generations=32, noise=noise)
     assert all(len(group.unique()) > 1 for group in record.positions[:, 0].reshape(3, 32))
 
 
-def test_noise_of_another_shape_or_beside_a_generator_is_refused(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_noise_of_another_shape_or_beside_a_generator_is_refused(model, batch) -> None:
     most = most_blanks(batch)
     noise = puzzle_noise(0, 0, range(3), 2, most)
     with pytest.raises(ValueError, match=rf"torch\.float64 \(6, {most}, 2\); give float64 \(3, {most}, 2\)"):
@@ -273,12 +262,11 @@ def test_noise_of_another_shape_or_beside_a_generator_is_refused(model: LladaFor
 
 
 @pytest.mark.parametrize("run", [rollout, lambda model, batch: decode(model, batch, Decoding("margin"))])
-def test_an_error_leaves_every_module_in_its_mode(model: LladaForMaskedLM, batch: PuzzleBatch, run: Callable) -> None:
+def test_an_error_leaves_every_module_in_its_mode(model, batch, run) -> None:
     model.train()
     model.model.transformer.blocks[0].eval()
     modes = [module.training for module in model.modules()]
     model.model.transformer.wte.weight.data.fill_(torch.nan)
     with pytest.raises(FloatingPointError):
         run(model, batch)
-    assert [module.training for module in model.modules()] == modes
-    assert set(modes) == {True, False}
+    assert [module.training for module in model.modules()] == modes and set(modes) == {True, False}

@@ -7,23 +7,18 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from dllm_rl.decoding import Decoding
 from dllm_rl.decoding.rollouts import Rollout, rollout
-from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.sudoku import PuzzleBatch
+from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_env.logic import definite_cells
 from sudoku_env.prompts.tokens import PreFilled
 from tests.dllm_rl.helpers.policy_reference import f_of, policy_at
-from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY
-from tests.helpers.drawn import first_with
+from tests.dllm_rl.helpers.update_checks import DRAWN, POLICY, uneven_rollout
 
 
 @pytest.fixture
 def scored(puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast) -> PuzzleBatch:
-    return PuzzleBatch.collate(
-        puzzles[:3], pad_id=tokenizer.pad_token_id, tail_id=tokenizer.eos_token_id, tail="scored"
-    )
+    return SudokuTask(tokenizer.pad_token_id, tokenizer.eos_token_id, tail="scored").batch(puzzles[:3])
 
 
 def reward(batch: PuzzleBatch, record: Rollout, puzzle: int, state: int, position: int, token: int) -> float:
@@ -38,8 +33,7 @@ def test_f_of_a_scored_tail_is_the_reward_averaged_over_all_actions(model, score
     record = rollout(model, scored, DRAWN, num_generations=4, lam=0.3, generator=torch.Generator().manual_seed(0))
     assert record.policy == POLICY
     for state in range(0, len(record.responses), 3):
-        index = int(record.problem_of[state])
-        puzzle = puzzles[index]
+        puzzle = puzzles[index := int(record.problem_of[state])]
         tokens = [*puzzle.token_ids[: puzzle.prompt_length], *record.responses[state].tolist()]
         with torch.no_grad():
             policy = policy_at(model, tokens, puzzle, POLICY)
@@ -54,25 +48,14 @@ def test_f_of_a_scored_tail_is_the_reward_averaged_over_all_actions(model, score
             assert mean < free
 
 
-def test_a_scored_tail_pays_for_the_right_token_alone(model: LladaForMaskedLM, scored: PuzzleBatch) -> None:
-    policy = PolicyConfig(position_temperature=3.0, token_temperature=3.0)
+def test_a_scored_tail_pays_for_the_right_token_alone(model, scored) -> None:
 
     def tail_both_right_and_wrong(record: Rollout) -> bool:
         tail = record.live & ~scored.judged[0][record.positions[..., 0]]
         return len(record.rewards[tail].unique()) == 2
 
-    def draw(seed: int) -> Rollout:
-        generator = torch.Generator().manual_seed(seed)
-        return rollout(
-            model,
-            scored,
-            Decoding("policy", policy=policy, on_error="end"),
-            num_generations=60,
-            lam=0.3,
-            generator=generator,
-        )
-
-    record = first_with(tail_both_right_and_wrong, draw, seed=1)
+    how, options = replace(DRAWN, policy=PolicyConfig(3.0, 3.0)), {"num_generations": 60, "lam": 0.3}
+    record = uneven_rollout(model, scored, how, seed=1, has=tail_both_right_and_wrong, **options)
     for row, column in record.live.nonzero().tolist():
         state, position = int(record.state_of[row, column]), int(record.positions[row, column, 0])
         expected = reward(scored, record, row // 60, state, position, int(record.tokens[row, column, 0]))
@@ -80,13 +63,12 @@ def test_a_scored_tail_pays_for_the_right_token_alone(model: LladaForMaskedLM, s
 
 
 @pytest.mark.parametrize("rule", ["naked_single", "singles", "pairs", "backbone"])
-def test_forced_cells_are_those_of_the_rule(model: LladaForMaskedLM, batch: PuzzleBatch, rule: str) -> None:
+def test_forced_cells_are_those_of_the_rule(model, batch, rule) -> None:
     generator = torch.Generator().manual_seed(0)
     record = rollout(model, replace(batch, rule=rule), DRAWN, num_generations=4, generator=generator)
     boards = batch.boards(record.responses)
     cells = record.definite[:, torch.tensor(batch.layout.cell_positions)].numpy()
-    assert np.array_equal(cells, definite_cells(boards, rule) > 0)
-    assert int(record.definite.sum()) == cells.sum()
+    assert np.array_equal(cells, definite_cells(boards, rule) > 0) and int(record.definite.sum()) == cells.sum()
     if rule == "naked_single":  # they are fewer at the start already, as the puzzles were chosen
         assert cells.sum() < (definite_cells(boards) > 0).sum()
 
@@ -113,7 +95,7 @@ def test_a_part_holds_the_trajectories_of_its_puzzles_and_the_states_that_they_v
     assert bool((part.state_of[:, 1:].gt(part.state_of[:, :-1]) | ~part.live[:, 1:]).all())  # in the order of the steps
 
 
-def test_all_puzzles_in_their_order_are_the_whole(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_all_puzzles_in_their_order_are_the_whole(model, batch) -> None:
     whole = rollout(model, batch, DRAWN, num_generations=3, generator=torch.Generator().manual_seed(5))
     part = whole.select(torch.arange(3))
     for item in fields(whole):

@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -28,73 +29,66 @@ def scores() -> StateScores:
     return scores_of(PROBABILITIES.log() + 3.0, torch.tensor([[False, True, True, True, False]]))
 
 
-def order(name: str, definite: list[int]) -> list[int]:
-    """Positions by falling score, those that cannot be chosen left out."""
+def entropy_of(probabilities: list[float]) -> float:
+    return -sum(p * math.log(p) for p in probabilities if p)
+
+
+def scored(strategy: Any, definite: list[int]) -> Tensor:
+    """The score of each position."""
     flags = torch.zeros(1, 5, dtype=torch.bool)
     flags[0, definite] = True
-    score = get_strategy(name).score(scores(), flags)[0]
+    return get_strategy(strategy).score(scores(), flags)[0]
+
+
+def order(name: str, definite: list[int]) -> list[int]:
+    """Positions by falling score, those that cannot be chosen left out."""
+    score = scored(name, definite)
     return [int(ell) for ell in score.argsort(descending=True) if score[ell] > NEG_INF]
 
 
-@pytest.mark.parametrize("name", ["margin", "policy", "policy_greedy"])
-def test_by_margin(name: str) -> None:
-    margins = {1: math.log(0.5 / 0.45), 2: math.log(0.45 / 0.2), 3: math.log(0.3 / 0.25)}
-    assert order(name, definite=[3]) == sorted(margins, key=margins.__getitem__, reverse=True) == [2, 3, 1]
+ORDERS = [
+    *((name, [3], [2, 3, 1]) for name in ("margin", "policy", "policy_greedy")),
+    *((name, [3], [1, 2, 3]) for name in ("probability", "entropy", "left_to_right")),
+    # Definite cells first, and by margin among them.
+    ("definite_first", [1], [1]),
+    ("definite_first", [1, 3], [3, 1]),
+    ("definite_first", [], [2, 3, 1]),
+]
 
 
-def test_by_probability() -> None:
-    assert order("probability", definite=[3]) == [1, 2, 3]
-    found = get_strategy("probability").score(scores(), torch.zeros(1, 5, dtype=torch.bool))
-    torch.testing.assert_close(found[0, 1:4].exp(), torch.tensor([0.5, 0.45, 0.3]))
+@pytest.mark.parametrize(("name", "definite", "expected"), ORDERS)
+def test_positions_are_ordered_by_the_score(name, definite, expected) -> None:
+    assert order(name, definite) == expected
 
 
-def test_definite_cells_first_and_by_margin_among_them() -> None:
-    assert order("definite_first", definite=[1]) == [1]
-    assert order("definite_first", definite=[1, 3]) == [3, 1]
-    assert order("definite_first", definite=[]) == [2, 3, 1]
-
-
-def values(name: str) -> list[float]:
-    return get_strategy(name).score(scores(), torch.zeros(1, 5, dtype=torch.bool))[0].tolist()
-
-
-def test_by_difference_of_the_two_largest_probabilities() -> None:
-    assert order("margin_difference", definite=[3])[0] == 2
-    assert values("margin_difference") == pytest.approx([NEG_INF, 0.05, 0.25, 0.05, NEG_INF])
-
-
-def test_by_entropy() -> None:
-    assert order("entropy", definite=[3]) == [1, 2, 3]
-    entropies = [-sum(p * math.log(p) for p in row if p) for row in PROBABILITIES.tolist()]
-    assert values("entropy") == pytest.approx([NEG_INF, *(-entropy for entropy in entropies), NEG_INF])
-
-
-def test_left_to_right() -> None:
-    assert order("left_to_right", definite=[3]) == [1, 2, 3]
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("margin", [math.log(0.5 / 0.45), math.log(0.45 / 0.2), math.log(0.3 / 0.25)]),
+        ("probability", [math.log(0.5), math.log(0.45), math.log(0.3)]),
+        ("margin_difference", [0.05, 0.25, 0.05]),
+        ("entropy", [-entropy_of(row) for row in PROBABILITIES.tolist()]),
+    ],
+)
+def test_scores_by_hand(name, expected) -> None:
+    assert scored(name, []).tolist() == pytest.approx([NEG_INF, *expected, NEG_INF], rel=1e-5)
 
 
 @pytest.mark.parametrize(("length", "expected"), [(1, [1]), (2, [1]), (3, [1, 2]), (4, [1, 2, 3]), (5, [1, 2, 3])])
-def test_blocks_are_absolute_and_the_first_with_a_mask_counts(length: int, expected: list[int]) -> None:
-    score = semi_autoregressive(length).score(scores(), torch.zeros(1, 5, dtype=torch.bool))[0]
-    probability = get_strategy("probability").score(scores(), torch.zeros(1, 5, dtype=torch.bool))[0]
+def test_blocks_are_absolute_and_the_first_with_a_mask_counts(length, expected) -> None:
+    score = scored(semi_autoregressive(length), [])
     assert (score > NEG_INF).nonzero()[:, 0].tolist() == expected
-    assert torch.equal(score[expected], probability[expected])
+    assert torch.equal(score[expected], scored("probability", [])[expected])
 
 
 def test_random_is_uniform_over_the_masked_positions() -> None:
-    strategy = get_strategy("random")
-    assert strategy.sample_position and not strategy.sample_token
-    score = strategy.score(scores(), torch.zeros(1, 5, dtype=torch.bool))
-    assert score.tolist() == [[NEG_INF, 0.0, 0.0, 0.0, NEG_INF]]
+    score = scored("random", [])
+    assert score.tolist() == [NEG_INF, 0.0, 0.0, 0.0, NEG_INF]
     uniforms = torch.rand(3000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     _, _, drawn = draw_positions(score.repeat(3000, 1), 1, uniforms)
     counts = torch.bincount(drawn, minlength=5).tolist()
     assert counts[0] == counts[4] == 0
     assert all(abs(count - 1000) < 120 for count in counts[1:4])
-
-
-def entropy_of(probabilities: list[float]) -> float:
-    return -sum(p * math.log(p) for p in probabilities if p)
 
 
 def test_entropy_bound_by_hand() -> None:
@@ -131,17 +125,15 @@ BY_RANK = sorted(name for name, strategy in STRATEGIES.items() if not strategy.s
 
 
 @given(states(), st.sampled_from(BY_RANK), st.floats(0.01, 3), st.sampled_from([None, 2, 4]))
-def test_entropy_bound_against_a_loop(found: StateScores, name: str, bound: float, count: int | None) -> None:
+def test_entropy_bound_against_a_loop(found, name, bound, count) -> None:
     score = get_strategy(name).score(found, torch.zeros_like(found.margins, dtype=torch.bool))
     for row, chosen in enumerate(filled(found, name, bound, count)):
         open_ = [ell for ell in range(7) if score[row, ell] > NEG_INF]
-        ordered = sorted(open_, key=lambda ell, row=row: -float(score[row, ell]))  # type: ignore[misc]
+        ordered = sorted(open_, key=lambda ell, row=row: -float(score[row, ell]))
         expected: list[int] = []
         for ell in ordered[:count]:
-            inside = [
-                entropy_of(found.logits[found.row_of[row, other]].double().softmax(0).tolist())
-                for other in [*expected, ell]
-            ]
+            logits = found.logits[found.row_of[row, [*expected, ell]]]
+            inside = [entropy_of(each) for each in logits.double().softmax(1).tolist()]
             if sum(inside) - max(inside) > bound:
                 break
             expected.append(ell)
@@ -149,7 +141,7 @@ def test_entropy_bound_against_a_loop(found: StateScores, name: str, bound: floa
 
 
 @given(states(), st.sampled_from(BY_RANK), st.floats(0, 3), st.floats(0, 3))
-def test_a_larger_entropy_bound_never_fills_fewer(found: StateScores, name: str, one: float, other: float) -> None:
+def test_a_larger_entropy_bound_never_fills_fewer(found, name, one, other) -> None:
     small, large = (filled(found, name, bound) for bound in sorted((one, other)))
     for few, many in zip(small, large, strict=True):
         assert few and few == many[: len(few)]
@@ -158,18 +150,15 @@ def test_a_larger_entropy_bound_never_fills_fewer(found: StateScores, name: str,
 
 
 @given(states(), st.floats(0.05, 0.999))
-def test_threshold_on_the_probability_is_that_of_fast_dllm(found: StateScores, confidence: float) -> None:
+def test_threshold_on_the_probability_is_that_of_fast_dllm(found, confidence) -> None:
     """All positions whose most probable token has at least the confidence, or the most confident one alone."""
     how = Decoding("probability", tokens_per_step=None, limit=Threshold(math.log(confidence)))
     rows, _, positions, tokens = choose(how, found, found.row_of < -1, torch.arange(3))
     for row in range(3):
-        best = {
-            ell: found.logits[found.row_of[row, ell]].double().softmax(0).max(0)
-            for ell in range(7)
-            if found.row_of[row, ell] >= 0
-        }
+        masked = (found.row_of[row] >= 0).nonzero()[:, 0].tolist()
+        best = {ell: found.logits[found.row_of[row, ell]].double().softmax(0).max(0) for ell in masked}
         sure = {ell for ell, top in best.items() if top.values >= confidence}
-        expected = sure or {max(best, key=lambda ell, best=best: float(best[ell].values))}  # type: ignore[misc]
+        expected = sure or {max(best, key=lambda ell, best=best: float(best[ell].values))}
         chosen = dict(zip(positions[rows == row].tolist(), tokens[rows == row].tolist(), strict=True))
         assert chosen == {ell: int(best[ell].indices) for ell in expected}
 
@@ -190,15 +179,13 @@ def test_which_strategies_draw() -> None:
 def test_every_strategy_decodes(model, batch, puzzles, name) -> None:
     generator = torch.Generator().manual_seed(0)
     record = rollout(model, batch, Decoding(name, on_error="end"), num_generations=3, generator=generator)
-    live: Tensor = record.live
+    live = record.live
     assert not bool((record.tokens[live] == batch.layout.mask_id).any())
-    state = record.state_of[live]
-    chosen = record.positions[live][:, 0]
+    state, chosen = record.state_of[live], record.positions[live][:, 0]
     if name in ("margin", "policy_greedy"):
         assert torch.equal(chosen, record.greedy[state])
     if name == "definite_first":
         available = record.definite[state].any(1)
-        assert bool(available.any())
-        assert torch.equal(record.definite[state, chosen], available)
+        assert bool(available.any()) and torch.equal(record.definite[state, chosen], available)
     if name not in ("policy", "random"):
         assert torch.equal(record.positions[0], record.positions[1])

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast
 
 from dllm_rl.decoding import Decoding, EntropyBound, Evaluation, TakeBack, Threshold, decode, evaluate
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import NEG_INF
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_env.prompts.tokens import PreFilled
-from tests.dllm_rl.helpers.update_checks import beside
+from tests.dllm_rl.helpers.weights import beside
 from tests.helpers.drawn import first_with
 
 SETTINGS = [
@@ -37,9 +36,11 @@ def probabilities(model: LladaForMaskedLM, prompt: list[int], response: list[int
     return logits.softmax(-1)
 
 
-def alone(
-    model: LladaForMaskedLM, puzzle: PreFilled, how: TakeBack, count: int
-) -> tuple[list[int], list[int], int, int]:
+def taking_back(how: TakeBack | None, count: int | None = 1, **options: Any) -> Decoding:
+    return Decoding("probability", tokens_per_step=count, take_back=how, **options)
+
+
+def alone(model, puzzle: PreFilled, how: TakeBack, count: int) -> tuple[list[int], list[int], int, int]:
     """Decode one puzzle from the definitions: its response, the step that wrote each position, passes, taken back."""
     layout, length = puzzle.layout, puzzle.layout.prompt_length
     prompt, response = list(puzzle.token_ids[:length]), list(puzzle.token_ids[length:])
@@ -84,10 +85,7 @@ def hesitant(fitted, puzzles, tokenizer) -> LladaForMaskedLM:
 
     def takes_back(model: LladaForMaskedLM) -> bool:
         ways = ((how, count) for how in SETTINGS for count in (1, 3) if (how.max_passes, count) != (9, 1))
-        records = (
-            decode(model, batch, Decoding("probability", tokens_per_step=count, take_back=how)) for how, count in ways
-        )
-        return all(bool(record.taken_back.any()) for record in records)
+        return all(bool(decode(model, batch, taking_back(*way)).taken_back.any()) for way in ways)
 
     return first_with(takes_back, partial(beside, fitted), seed=0)
 
@@ -97,11 +95,9 @@ def hesitant(fitted, puzzles, tokenizer) -> LladaForMaskedLM:
 def test_against_loops(hesitant, puzzles, tokenizer, how, count) -> None:
     """All puzzles together, and few in a pass, give what each gives alone; given tokens stay, and nothing is open."""
     model, batch = hesitant, PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
-    record = decode(model, batch, Decoding("probability", tokens_per_step=count, take_back=how))
-    few = decode(
-        model, batch, Decoding("probability", tokens_per_step=count, take_back=how), max_tokens=2 * batch.length
-    )
-    plain = decode(model, batch, Decoding("probability", tokens_per_step=count))
+    record = decode(model, batch, taking_back(how, count))
+    few = decode(model, batch, taking_back(how, count), max_tokens=2 * batch.length)
+    plain = decode(model, batch, taking_back(None, count))
     for row, puzzle in enumerate(puzzles):
         response, step_of, passes, taken = alone(model, puzzle, how, count)
         for found in (record, few):
@@ -114,7 +110,7 @@ def test_against_loops(hesitant, puzzles, tokenizer, how, count) -> None:
     assert bool((record.forward_passes <= plain.forward_passes.clamp_min(how.max_passes)).all())
 
 
-def test_what_is_never_in_doubt_is_decoded_as_without_taking_back(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_what_is_never_in_doubt_is_decoded_as_without_taking_back(model, batch) -> None:
     """One more pass sees that nothing changes, unless the passes are used up."""
     for how in (
         Decoding("margin", tokens_per_step=2),
@@ -149,9 +145,7 @@ def test_editing_is_that_of_diffusers(model, puzzles, tokenizer, threshold, edit
     first_with(lambda edited: edited > 0, compared, seed=0)
 
 
-def compare(
-    scheduler: Any, model: LladaForMaskedLM, puzzles: list[PreFilled], tokenizer: PreTrainedTokenizerFast
-) -> int:
+def compare(scheduler, model, puzzles, tokenizer) -> int:
     """Hold decodes to those of a scheduler; how many tokens it edited."""
     threshold, editing, edited = scheduler.config.threshold, scheduler.config.editing_threshold, 0
     for puzzle in puzzles:
@@ -165,25 +159,16 @@ def compare(
                 tokens = torch.cat([batch.prompt_ids, sample], dim=1)
                 logits = model(input_ids=tokens).logits[:, batch.prompt_ids.shape[1] :].clone()
             logits[..., batch.mask_id] = NEG_INF
-            done = scheduler.step(
-                logits, min(number, sample.shape[1] - 1), sample, mask_token_id=batch.mask_id, prompt_mask=given
-            )
+            step = min(number, sample.shape[1] - 1)
+            done = scheduler.step(logits, step, sample, mask_token_id=batch.mask_id, prompt_mask=given)
             sample = done.prev_sample
             edited += int(done.editing_transfer_index.sum())
             states.append(sample)
             if bool((sample != batch.mask_id).all()) and torch.equal(sample, states[-2]):
                 break
         for passes in (1, len(states) // 2, limit):
-            record = decode(
-                model,
-                batch,
-                Decoding(
-                    "probability",
-                    tokens_per_step=None,
-                    limit=Threshold(math.log(threshold)),
-                    take_back=TakeBack(passes, edit_threshold=editing),
-                ),
-            )
+            how = TakeBack(passes, edit_threshold=editing)
+            record = decode(model, batch, taking_back(how, None, limit=Threshold(math.log(threshold))))
             number = int(record.forward_passes[0])
             assert record.responses.tolist() == states[number].tolist()
             if passes == limit:
@@ -193,8 +178,8 @@ def compare(
 
 def test_evaluations_count_every_pass(model, puzzles, tokenizer) -> None:
     how, task = TakeBack(24, remask_threshold=0.4), SudokuTask(pad_id=tokenizer.pad_token_id)
-    record = decode(model, task.batch(puzzles), Decoding("probability", take_back=how))
-    found = evaluate(model, puzzles, task, Decoding("probability", take_back=how), batch_size=2)
+    record = decode(model, task.batch(puzzles), taking_back(how))
+    found = evaluate(model, puzzles, task, taking_back(how), batch_size=2)
     expected = Evaluation.of(record)
     assert found.forward_passes.tolist() == expected.forward_passes.tolist() == record.forward_passes.tolist()
     assert found.solved.tolist() == expected.solved.tolist() and found.summary() == expected.summary()

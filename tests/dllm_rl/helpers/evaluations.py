@@ -8,10 +8,8 @@ from dllm_rl.decoding import Evaluation
 def evaluation(solved: list[int], steps: list[int], definite: list[int], judged: list[int]) -> Evaluation:
     """An evaluation with these columns; the others follow from the number of problems."""
     size = len(solved)
-    each = {
-        "right": 7.5, "blanks": 9, "cells_before_error": 7, "forward_passes": 8, "checks": 0, "rejected": 0,
-        "dead_end": 0,
-    }  # fmt: skip
+    each = {"right": 7.5, "blanks": 9, "cells_before_error": 7, "forward_passes": 8}
+    each |= dict.fromkeys(("checks", "rejected", "dead_end"), 0)
     columns = {name: np.full(size, value) for name, value in each.items()}
     return Evaluation(
         solved=np.array(solved, dtype=bool),
@@ -20,7 +18,7 @@ def evaluation(solved: list[int], steps: list[int], definite: list[int], judged:
         greedy_judged=np.array(judged),
         chosen_definite_count=np.array(definite) + 5 * (np.arange(size) == 0),
         chosen_judged=np.array(judged) + 10 * (np.arange(size) == 0),
-        **columns,  # type: ignore[arg-type]
+        **columns,
     )
 
 

@@ -25,7 +25,6 @@ def play(folder: Path, weights: dict[str, torch.Tensor], file_limit: int = 0, **
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
     model = new_model()
     model.load_state_dict(weights)
-    callbacks = [MetricsWriter(folder / "metrics.jsonl")]
-    run = trainer(folder, model, callbacks=callbacks, **{**SETTINGS, **changes})
+    run = trainer(folder, model, callbacks=[MetricsWriter(folder / "metrics.jsonl")], **{**SETTINGS, **changes})
     run.train(resume_from_checkpoint="last")
     run.save_model(str(folder / "final"))

@@ -15,9 +15,14 @@ from dllm_rl.decoding.rollouts import Rollout
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
+from sudoku_env.envs.dynamics import StepBatch
+from sudoku_env.logic import definite_cells
 from sudoku_env.prompts.tokens import PreFilled, detect_definite, judge_error
+from tests.helpers.one_step import step_batch
 
 Action = tuple[int, int]
+Played = tuple[list[Action], list[float]]
+"""The actions of a trajectory with their log-probabilities."""
 
 
 class Policy(NamedTuple):
@@ -70,39 +75,48 @@ def is_over(state: Sequence[int], puzzle: PreFilled) -> bool:
     return bool(judge_error(state, puzzle.layout)) or puzzle.layout.mask_id not in state
 
 
-def f_of(
-    policy: Policy, state: Sequence[int], puzzle: PreFilled, lam: float, scored_tail_id: int | None = None
-) -> Tensor:
+def f_of(policy: Policy, state: Sequence[int], puzzle: PreFilled, lam: float, tail_id: int | None = None) -> Tensor:
+    """With the token of a tail that is scored."""
     layout = puzzle.layout
     solution = dict(zip(layout.cell_positions.tolist(), layout.solution_ids.tolist(), strict=True))
     f = torch.zeros((), dtype=torch.float64)
     for ell in policy.position:
         if ell not in solution:
-            right = torch.zeros(()) if scored_tail_id is None else policy.token[ell][scored_tail_id]
+            right = torch.zeros(()) if tail_id is None else policy.token[ell][tail_id]
             f = f + lam * (policy.position[ell] + right).exp()
     for ell in detect_definite(state, layout):
         f = f + (policy.position[ell] + policy.token[ell][solution[ell]]).exp()
     return f
 
 
-def value(
-    model: nn.Module, state: Sequence[int], puzzle: PreFilled, config: PolicyConfig, lam: float, gamma: float = 1.0
-) -> Tensor:
-    """E[Σ γ^k f] from a state on, by recursion over every action, with its gradient."""
+def environment(
+    batch: PuzzleBatch, of: Tensor, states: Tensor, positions: Tensor, tokens: Tensor, lam: float
+) -> tuple[StepBatch, np.ndarray]:
+    """What `sudoku_env` does and pays; a scored tail, which it does not know, pays for the right token alone."""
+    outcome = step_batch(
+        states.numpy(), positions.numpy(), tokens.numpy(), cell_positions=batch.layout.cell_positions,
+        digit_ids=batch.layout.digit_ids, mask_id=batch.mask_id, solutions=batch.boards(batch.answers)[of.numpy()],
+        definite=definite_cells(batch.boards(states), batch.rule) > 0, lam=lam,
+    )  # fmt: skip
+    scored, right = batch.scored[of, positions], batch.answers[of, positions] == tokens
+    assert not bool((scored & batch.judged[of, positions]).any())
+    return outcome, np.where(scored.numpy(), lam * right.numpy(), outcome.rewards)
+
+
+def value(model: nn.Module, state: Sequence[int], puzzle: PreFilled, config: PolicyConfig, lam: float) -> Tensor:
+    """E[Σ f] from a state on, by recursion over every action, with its gradient."""
     if is_over(state, puzzle):
         return torch.zeros((), dtype=torch.float64)
     policy = policy_at(model, state, puzzle, config)
     total = f_of(policy, state, puzzle, lam)
     for action in _actions(policy):
-        following = value(model, after(state, action, puzzle), puzzle, config, lam, gamma)
-        total = total + gamma * policy.log_prob(action).exp() * following
+        following = value(model, after(state, action, puzzle), puzzle, config, lam)
+        total = total + policy.log_prob(action).exp() * following
     return total
 
 
-def trajectories(
-    model: nn.Module, puzzle: PreFilled, config: PolicyConfig
-) -> Iterator[tuple[list[Action], list[float]]]:
-    """Every trajectory with the log-probabilities of its actions."""
+def trajectories(model: nn.Module, puzzle: PreFilled, config: PolicyConfig) -> Iterator[Played]:
+    """Every trajectory."""
     policies: dict[tuple[int, ...], Policy] = {}
     stack: list[tuple[list[int], list[Action], list[float]]] = [(list(puzzle.token_ids), [], [])]
     while stack:
@@ -124,30 +138,18 @@ def _actions(policy: Policy) -> Iterator[Action]:
             yield ell, token
 
 
-def as_rollout(
-    model: nn.Module,
-    puzzle: PreFilled,
-    played: Sequence[tuple[list[Action], list[float]]],
-    num_generations: int,
-    config: PolicyConfig,
-    lam: float,
-    dtype: torch.dtype = torch.float32,
-) -> Rollout:
-    """Trajectories of one puzzle, in groups of `num_generations`, as if a roll-out had recorded them."""
+def as_rollout(model: nn.Module, puzzle: PreFilled, played: list[Played], config: PolicyConfig, lam: float) -> Rollout:
+    """Trajectories of one puzzle, each a group of its own, as if a roll-out had recorded them."""
     layout, start = puzzle.layout, list(puzzle.token_ids)
     decisions = start.count(layout.mask_id)
-    seen: dict[tuple[int, tuple[int, ...]], int] = {}
-    shape = (len(played), decisions)
-    visits = [[tuple(start)] for _ in played]
+    shape, visits = (len(played), decisions), [[tuple(start)] for _ in played]
     for row, (actions, _) in enumerate(played):
         for action in actions[:-1]:
             visits[row].append(tuple(after(visits[row][-1], action, puzzle)))
-    for step in range(decisions):
-        for visit in visits:
-            if step < len(visit):
-                seen.setdefault((step, visit[step]), len(seen))
+    visited = [(step, visit[step]) for step in range(decisions) for visit in visits if step < len(visit)]
+    seen = {state: number for number, state in enumerate(dict.fromkeys(visited))}
     state_of, positions, tokens = (torch.full(shape, -1) for _ in range(3))
-    old_logprobs = torch.zeros(shape, dtype=dtype)
+    old_logprobs = torch.zeros(shape, dtype=torch.float64)
     for row, (actions, log_probs) in enumerate(played):
         for step, (ell, token) in enumerate(actions):
             state_of[row, step] = seen[step, visits[row][step]]
@@ -160,51 +162,31 @@ def as_rollout(
     with torch.no_grad():
         rewards = [f_of(policy_at(model, state, puzzle, config), state, puzzle, lam) for state in states]
     nothing = torch.zeros(len(states))
-    count = len(played) // num_generations
-    one = PuzzleBatch.collate([puzzle], pad_id=0)
     return Rollout(
-        problems=one,
-        num_generations=num_generations,
-        responses=torch.tensor(states)[:, layout.prompt_length :],
-        problem_of=torch.zeros(len(states), dtype=torch.int64),
-        definite=definite,
-        expected_reward=torch.stack(rewards).to(dtype),
-        entropy=nothing,
-        top_prob=nothing,
-        greedy=nothing.long(),
-        state_of=state_of,
-        positions=positions[..., None],
-        tokens=tokens[..., None],
-        old_logprobs=old_logprobs,
-        rewards=torch.zeros(shape),
-        wrong=torch.zeros(shape, dtype=torch.bool),
-        decisions=torch.full((count * num_generations,), decisions),
-        policy=config,
-    )
+        problems=PuzzleBatch.collate([puzzle], pad_id=0), num_generations=1, policy=config, definite=definite,
+        responses=torch.tensor(states)[:, layout.prompt_length :], problem_of=nothing.long(), entropy=nothing,
+        top_prob=nothing, greedy=nothing.long(), expected_reward=torch.stack(rewards), state_of=state_of,
+        positions=positions[..., None], tokens=tokens[..., None], old_logprobs=old_logprobs,
+        rewards=torch.zeros(shape), wrong=torch.zeros(shape, dtype=torch.bool),
+        decisions=torch.full((len(played),), decisions),
+    )  # fmt: skip
 
 
 def objective(
-    model: nn.Module, puzzles: Sequence[PreFilled], record: Rollout, config: PolicyConfig, settings: ObjectiveConfig
+    model: nn.Module, puzzles: Sequence[PreFilled], record: Rollout, settings: ObjectiveConfig
 ) -> tuple[Tensor, Tensor, int]:
     """Both terms of J with their gradients and the number of clipped decisions, by loops over what was played."""
     scored_tail_id = _answer_at(record, record.problems.scored)
-    per_group: list[list[list[float]]] = []
-    steps = record.positions.shape[1]
-    for index in range(len(puzzles)):
-        returns = []
-        for trajectory in range(index * record.num_generations, (index + 1) * record.num_generations):
-            f = [
-                float(record.expected_reward[state]) if state >= 0 else 0.0
-                for state in record.state_of[trajectory].tolist()
-            ]
-            returns.append(
-                [sum(settings.gamma ** (j - k - 1) * f[j] for j in range(k + 1, steps)) for k in range(steps)]
-            )
-        per_group.append(returns)
+    gamma, steps = settings.gamma, record.positions.shape[1]
+    returns: list[list[float]] = []  # of each trajectory after each decision
+    for states in record.state_of.tolist():
+        f = [float(record.expected_reward[state]) if state >= 0 else 0.0 for state in states]
+        returns.append([sum(gamma ** (j - k - 1) * f[j] for j in range(k + 1, steps)) for k in range(steps)])
     rl = sft = torch.zeros((), dtype=torch.float64)
     clipped_count = 0
     for index, puzzle in enumerate(puzzles):
         decisions = -(-list(puzzle.token_ids).count(puzzle.layout.mask_id) // record.positions.shape[2])
+        group = returns[index * record.num_generations :][: record.num_generations]
         for member in range(record.num_generations):
             trajectory = index * record.num_generations + member
             state, ratios = list(puzzle.token_ids), [1.0]
@@ -215,12 +197,10 @@ def objective(
                 actions = actions_at(record, trajectory, k)
                 if not actions:
                     break
-                policy = policy_at(model, state, puzzle, config)
-                log_ratio = policy.log_prob(*actions) - float(record.old_logprobs[trajectory, k])
-                ratio = log_ratio.exp()
+                policy = policy_at(model, state, puzzle, record.policy)
+                ratio = (policy.log_prob(*actions) - float(record.old_logprobs[trajectory, k])).exp()
                 if k < decisions - 1:
-                    column = np.array([member_returns[k] for member_returns in per_group[index]])
-                    advantage = _advantage(column, member, settings)
+                    advantage = _advantage(np.array([each[k] for each in group]), member, settings)
                     bounded = ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high)
                     clipped_count += bool(bounded * advantage < ratio * advantage)
                     rl = rl + weight * torch.minimum(ratio * advantage, bounded * advantage)
@@ -233,12 +213,10 @@ def objective(
     return rl * settings.policy_weight, sft * settings.f_weight, clipped_count
 
 
-def cross_entropy(
-    model: nn.Module, puzzles: Sequence[PreFilled], record: Rollout, config: PolicyConfig, settings: ObjectiveConfig
-) -> Tensor:
+def cross_entropy(model: nn.Module, puzzles: Sequence[PreFilled], record: Rollout, settings: ObjectiveConfig) -> Tensor:
     """The log-likelihood in J, by loops over the visits."""
     total = torch.zeros((), dtype=torch.float64)
-    plain = replace(config, token_temperature=1.0)
+    plain = replace(record.policy, token_temperature=1.0)
     for row, column in record.live.nonzero().tolist():
         puzzle = puzzles[row // record.num_generations]
         state = [*puzzle.token_ids[: puzzle.prompt_length], *record.responses[record.state_of[row, column]].tolist()]
@@ -277,9 +255,4 @@ def _advantage(column: np.ndarray, member: int, settings: ObjectiveConfig) -> fl
 
 def gradients(loss: Tensor, model: nn.Module) -> list[Tensor]:
     """Gradients of all parameters; zeros where none arrives."""
-    parameters = list(model.parameters())
-    found = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
-    return [
-        torch.zeros_like(parameter) if gradient is None else gradient
-        for parameter, gradient in zip(parameters, found, strict=True)
-    ]
+    return list(torch.autograd.grad(loss, list(model.parameters()), retain_graph=True, materialize_grads=True))

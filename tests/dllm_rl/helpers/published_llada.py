@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -13,58 +13,23 @@ from scripts.shared.small_tokenizer import build_small_tokenizer
 
 # The keys of the published LLaDA-8B folder, with small sizes.
 PUBLISHED: dict[str, Any] = {
-    "activation_type": "silu",
-    "alibi": False,
-    "alibi_bias_max": 8.0,
-    "architectures": ["LLaDAModelLM"],
-    "attention_dropout": 0.0,
-    "attention_layer_norm": False,
-    "attention_layer_norm_with_affine": True,
+    "activation_type": "silu", "alibi": False, "alibi_bias_max": 8.0, "architectures": ["LLaDAModelLM"],
+    "attention_dropout": 0.0, "attention_layer_norm": False, "attention_layer_norm_with_affine": True,
     "auto_map": {
         "AutoConfig": "configuration_llada.LLaDAConfig",
         "AutoModelForCausalLM": "modeling_llada.LLaDAModelLM",
         "AutoModel": "modeling_llada.LLaDAModelLM",
     },
-    "bias_for_layer_norm": False,
-    "block_group_size": 1,
-    "block_type": "llama",
-    "d_model": 32,
-    "embedding_dropout": 0.0,
-    "embedding_size": 40,
-    "eos_token_id": 38,
-    "flash_attention": False,
-    "include_bias": False,
-    "include_qkv_bias": False,
-    "init_cutoff_factor": None,
-    "init_device": "meta",
-    "init_fn": "mitchell",
-    "init_std": 0.02,
-    "input_emb_norm": False,
-    "layer_norm_type": "rms",
-    "layer_norm_with_affine": True,
-    "mask_token_id": 39,
-    "max_sequence_length": 64,
-    "mlp_hidden_size": 48,
-    "mlp_ratio": 4,
-    "model_type": "llada",
-    "multi_query_attention": None,
-    "n_heads": 4,
-    "n_kv_heads": 4,
-    "n_layers": 2,
-    "pad_token_id": 38,
-    "precision": "amp_bf16",
-    "residual_dropout": 0.0,
-    "rms_norm_eps": 1e-5,
-    "rope": True,
-    "rope_full_precision": True,
-    "rope_theta": 500000.0,
-    "scale_logits": False,
-    "transformers_version": "4.46.3",
-    "use_cache": False,
-    "vocab_size": 40,
-    "weight_tying": False,
-}
-
+    "bias_for_layer_norm": False, "block_group_size": 1, "block_type": "llama", "d_model": 32, "embedding_dropout": 0.0,
+    "embedding_size": 40, "eos_token_id": 38, "flash_attention": False, "include_bias": False,
+    "include_qkv_bias": False, "init_cutoff_factor": None, "init_device": "meta", "init_fn": "mitchell",
+    "init_std": 0.02, "input_emb_norm": False, "layer_norm_type": "rms", "layer_norm_with_affine": True,
+    "mask_token_id": 39, "max_sequence_length": 64, "mlp_hidden_size": 48, "mlp_ratio": 4, "model_type": "llada",
+    "multi_query_attention": None, "n_heads": 4, "n_kv_heads": 4, "n_layers": 2, "pad_token_id": 38,
+    "precision": "amp_bf16", "residual_dropout": 0.0, "rms_norm_eps": 1e-5, "rope": True, "rope_full_precision": True,
+    "rope_theta": 500000.0, "scale_logits": False, "transformers_version": "4.46.3", "use_cache": False,
+    "vocab_size": 40, "weight_tying": False,
+}  # fmt: skip
 REMOTE_CODE = "raise AssertionError('remote code was run')\n"
 
 
@@ -84,26 +49,17 @@ def published_weights(config: dict[str, Any]) -> dict[str, Tensor]:
         }  # fmt: skip
     shapes |= {"ln_f": (width,), "ff_out": (rows, width)}
     generator = torch.Generator().manual_seed(0)
-    return {
-        f"model.transformer.{name}.weight": (0.2 * torch.randn(shape, generator=generator)).bfloat16()
-        for name, shape in shapes.items()
-    }
+    drawn = {name: 0.2 * torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+    return {f"model.transformer.{name}.weight": weight.bfloat16() for name, weight in drawn.items()}
 
 
 def write_published(folder: Path, **changes: Any) -> dict[str, Tensor]:
-    """Write configuration, two shards with their index, and remote code that must not be run; the weights.
-
-    Args:
-        folder: Folder to write to.
-        **changes: Changes of the configuration.
-    """
+    """Write configuration, two shards with their index, and remote code that must not be run; the weights."""
     config = {**PUBLISHED, **changes}
     weights = published_weights(config)
-    names = list(weights)
-    shards = {
-        f"model-0000{number}-of-00002.safetensors": part
-        for number, part in ((1, names[: len(names) // 2]), (2, names[len(names) // 2 :]))
-    }
+    names, half = list(weights), len(weights) // 2
+    files = (f"model-0000{number}-of-00002.safetensors" for number in (1, 2))
+    shards = dict(zip(files, (names[:half], names[half:]), strict=True))
     folder.mkdir(parents=True, exist_ok=True)
     for file, part in shards.items():
         save_file({name: weights[name] for name in part}, str(folder / file), metadata={"format": "pt"})
@@ -143,20 +99,15 @@ def write_sudoku_checkpoint(folder: Path, size: int = 6) -> None:
 
 def llama_of(config: dict[str, Any], weights: dict[str, Tensor]) -> LlamaForCausalLM:
     """Llama of transformers in fp32 with weights of the published names, renamed; its causal mask is the caller's."""
-    llama = LlamaForCausalLM(
-        LlamaConfig(
-            hidden_size=config["d_model"],
-            intermediate_size=config["mlp_hidden_size"],
-            num_hidden_layers=config["n_layers"],
-            num_attention_heads=config["n_heads"],
-            num_key_value_heads=config["n_kv_heads"],
-            rms_norm_eps=config["rms_norm_eps"],
-            vocab_size=config["embedding_size"],
-            rope_parameters={"rope_type": "default", "rope_theta": config["rope_theta"]},
-            attn_implementation="eager",
-            tie_word_embeddings=False,
-        )
-    )
+    theirs = {
+        "hidden_size": "d_model", "intermediate_size": "mlp_hidden_size", "num_hidden_layers": "n_layers",
+        "num_attention_heads": "n_heads", "num_key_value_heads": "n_kv_heads", "rms_norm_eps": "rms_norm_eps",
+        "vocab_size": "embedding_size",
+    }  # fmt: skip
+    sizes = {name: config[ours] for name, ours in theirs.items()}
+    rope = {"rope_type": "default", "rope_theta": config["rope_theta"]}
+    further = {"attn_implementation": "eager", "tie_word_embeddings": False}
+    llama = LlamaForCausalLM(LlamaConfig(rope_parameters=rope, **sizes, **further))
     in_block = {
         "attn_norm": "input_layernorm", "ff_norm": "post_attention_layernorm", "q_proj": "self_attn.q_proj",
         "k_proj": "self_attn.k_proj", "v_proj": "self_attn.v_proj", "attn_out": "self_attn.o_proj",
@@ -170,8 +121,3 @@ def llama_of(config: dict[str, Any], weights: dict[str, Tensor]) -> LlamaForCaus
         renamed[f"{new}.weight"] = weight.float()
     llama.load_state_dict(renamed, strict=True)
     return llama.eval()
-
-
-def stored_weights(folder: Path) -> dict[str, Tensor]:
-    """All weights of a folder's shards."""
-    return {name: weight for file in sorted(folder.glob("*.safetensors")) for name, weight in load_file(file).items()}

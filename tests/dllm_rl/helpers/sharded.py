@@ -81,12 +81,6 @@ class Breaking:
         return self.inner(model, inputs)
 
 
-def weights(model: nn.Module) -> dict[str, Tensor]:
-    """All that is trained, in full."""
-    named = ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
-    return {name: whole(parameter.detach()).clone() for name, parameter in named}
-
-
 def play(folder: Path, stem: str, settings: dict[str, Any]) -> None:
     """Train once."""
     changes = dict(settings)
@@ -97,14 +91,14 @@ def play(folder: Path, stem: str, settings: dict[str, Any]) -> None:
     run: Any = trainer(folder, add_lora(model, r=rank) if rank else model, **changes)
     kept = llm_rl.training.sharding.fully_shard
     if breaks == "unsharded":
-        llm_rl.training.sharding.fully_shard = lambda *args, **options: None  # type: ignore[assignment]
+        llm_rl.training.sharding.fully_shard = lambda *args, **options: None
     elif breaks:
         Breaking(run, breaks)
-    told: dict[str, Any] = {"error": None}
-    began = time.monotonic()
+    told, began = {"error": None}, time.monotonic()
     try:
         run.train(resume_from_checkpoint=resume)
-        save_file(weights(run.model), f"{stem}.safetensors")
+        trained = ((name, weight) for name, weight in run.model.named_parameters() if weight.requires_grad)
+        save_file({name: whole(weight.detach()).clone() for name, weight in trained}, f"{stem}.safetensors")
     except Exception as error:
         told["error"] = [type(error).__name__, str(error)]
     llm_rl.training.sharding.fully_shard = kept

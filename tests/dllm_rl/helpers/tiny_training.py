@@ -84,40 +84,29 @@ def arguments(folder: Path, **changes: Any) -> UnmaskArguments:
 
 
 def trainer(
-    folder: Path,
-    model: LladaForMaskedLM | None = None,
-    *,
-    callbacks: list[TrainerCallback] | None = None,
-    count: int = 8,
-    task: SudokuTask | None = None,
-    **changes: Any,
+    folder, model=None, *, args=None, data=None, task=None, callbacks=None, count=8, **changes
 ) -> UnmaskTrainer:
-    return UnmaskTrainer(
-        warm_model() if model is None else model,
-        arguments(folder, **changes),
-        puzzles(count),
-        task or sudoku_task(),
-        callbacks=callbacks,
-    )
+    """Of the warm model on so many puzzles, with a step of two, unless told otherwise."""
+    model, args = warm_model() if model is None else model, args or arguments(folder, **changes)
+    data = puzzles(count) if data is None else data
+    return UnmaskTrainer(model, args, data, task or sudoku_task(), callbacks=callbacks)
+
+
+def trained(folder: Path, model: Any = None, **changes: Any) -> UnmaskTrainer:
+    """A trainer that has ended."""
+    run = trainer(folder, model, **changes)
+    run.train()
+    return run
 
 
 def sft_trainer(
-    folder: Path,
-    model: LladaForMaskedLM | None = None,
-    *,
-    callbacks: list[TrainerCallback] | None = None,
-    count: int = 16,
-    short: int = 0,
-    **changes: Any,
+    folder, model=None, *, kind=SftArguments, data=None, callbacks=None, count=16, short=0, **changes
 ) -> SftTrainer:
     """Of puzzles with compact prompts, and others with short ones."""
+    model, args = new_model() if model is None else model, kind(**{**SHORT, "output_dir": str(folder), **changes})
     given = [*puzzles(count), *(puzzles(short, seed=2, template="short") if short else ())]
-    return SftTrainer(
-        model=new_model() if model is None else model,
-        args=SftArguments(**{**SHORT, "output_dir": str(folder), **changes}),
-        train_dataset=SftDataset(sudoku_task(with_tail=True).batch(given)),
-        callbacks=callbacks,
-    )
+    data = data or SftDataset(sudoku_task(with_tail=True).batch(given))
+    return SftTrainer(model=model, args=args, train_dataset=data, callbacks=callbacks)
 
 
 def recorded(monkeypatch: pytest.MonkeyPatch, name: str, keep: Callable[..., Any]) -> list[Any]:
@@ -147,10 +136,9 @@ class KeepGradients(TrainerCallback):
     """Copies what the optimizer is about to apply at each step: `.grad`, and the second term's gradients if kept."""
 
     def __init__(self) -> None:
-        self.first: list[list[torch.Tensor]] = []
-        self.second: list[list[torch.Tensor]] = []
+        self.first, self.second = [], []
 
-    def on_pre_optimizer_step(self, args, state, control, model=None, optimizer=None, **kwargs):  # type: ignore[no-untyped-def]
+    def on_pre_optimizer_step(self, args, state, control, model=None, optimizer=None, **kwargs):
         self.first.append([param.grad.clone() for param in model.parameters() if param.grad is not None])
         inner = getattr(optimizer, "optimizer", optimizer)
         if isinstance(inner, TwoRateOptimizer):
@@ -158,10 +146,6 @@ class KeepGradients(TrainerCallback):
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """All gradients by name."""
-        both = {"first": self.first, "second": self.second}
-        return {
-            f"{name}.{step}.{index}": gradient
-            for name, steps in both.items()
-            for step, gradients in enumerate(steps)
-            for index, gradient in enumerate(gradients)
-        }
+        steps = [(f"first.{n}", each) for n, each in enumerate(self.first)]
+        steps += [(f"second.{n}", each) for n, each in enumerate(self.second)]
+        return {f"{name}.{index}": gradient for name, each in steps for index, gradient in enumerate(each)}

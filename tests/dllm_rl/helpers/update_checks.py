@@ -1,7 +1,5 @@
 """One pass of the objective with its gradient, comparisons of gradients in float64, and roll-outs that suit them."""
 
-import copy
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,9 +8,7 @@ from torch import Tensor, nn
 
 from dllm_rl.decoding import Decoding
 from dllm_rl.decoding.rollouts import Rollout, rollout
-from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.task import UnmaskBatch
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.training.update import UpdateResult, objective_pass
 from sudoku_env.prompts.tokens import PreFilled
@@ -24,43 +20,29 @@ DRAWN = Decoding("policy", policy=POLICY, on_error="end")
 """Roll-outs as trained, at these temperatures."""
 
 
-def run(
-    model: nn.Module,
-    record: Rollout,
-    config: ObjectiveConfig,
-    max_tokens: int = 65536,
-    weights: tuple[float, float] = (1.0, 1.0),
-    max_masked: int | None = None,
-    **options: Any,
-) -> tuple[UpdateResult, list[Tensor]]:
+def run(model, record, config, weights=(1.0, 1.0), **options) -> tuple[UpdateResult, list[Tensor]]:
     """The pass and the gradient of weights[0]·J_1 + weights[1]·(J_2 and further terms)."""
     model.zero_grad()
 
     def backward(first: Tensor, second: Tensor) -> None:
         (weights[0] * first + weights[1] * second).backward()
 
-    result = objective_pass(
-        model, record, backward, config=config, max_tokens=max_tokens, max_masked=max_masked, **options
-    )
-    return result, [
-        torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
-        for parameter in model.parameters()
-    ]
+    result = objective_pass(model, record, backward, config=config, **options)
+    found = ((parameter, parameter.grad) for parameter in model.parameters())
+    return result, [torch.zeros_like(one) if gradient is None else gradient.clone() for one, gradient in found]
 
 
 def assert_same(got: list[Tensor], expected: list[Tensor], tolerance: float = 1e-9) -> None:
     """Equal within the tolerance, relative to the largest entry where that exceeds 1."""
-    scale = max(1.0, max(float(gradient.abs().max()) for gradient in expected))
-    assert max(float(gradient.abs().max()) for gradient in expected) > 1e-3
+    largest = max(float(gradient.abs().max()) for gradient in expected)
+    assert largest > 1e-3
     for left, right in zip(got, expected, strict=True):
-        assert float((left - right).abs().max()) < tolerance * scale
+        assert float((left - right).abs().max()) < tolerance * max(1.0, largest)
 
 
-def check_both_terms(
-    model: LladaForMaskedLM, puzzles: list[PreFilled], record: Rollout, config: ObjectiveConfig
-) -> int:
+def check_both_terms(model: nn.Module, puzzles: list[PreFilled], record: Rollout, config: ObjectiveConfig) -> int:
     """Hold both terms, their gradients and what is clipped to the loops; how many decisions are clipped."""
-    rl, sft, clipped = objective(model, puzzles[:3], record, POLICY, config)
+    rl, sft, clipped = objective(model, puzzles[:3], record, config)
     for term, weights in ((rl, (1.0, 0.0)), (sft, (0.0, 1.0))):
         expected = gradients(term, model)
         result, got = run(model, record, config, weights=weights)
@@ -86,35 +68,10 @@ def uneven(record: Rollout) -> bool:
     return bool(record.solved.any() and record.errors.any() and (spread(record) > 0.01).any())
 
 
-def uneven_rollout(
-    model: nn.Module,
-    problems: UnmaskBatch,
-    how: Decoding = DRAWN,
-    *,
-    seed: int,
-    has: Callable[[Rollout], bool] = uneven,
-    **options: Any,
-) -> Rollout:
+def uneven_rollout(model, problems, how: Decoding = DRAWN, *, seed: int, has=uneven, **options) -> Rollout:
     """The first roll-out with a property, of those drawn from a seed and the seeds after it."""
 
     def draw(number: int) -> Rollout:
-        generator = torch.Generator().manual_seed(number)
-        return rollout(model, problems, how, generator=generator, **options)
+        return rollout(model, problems, how, generator=torch.Generator().manual_seed(number), **options)
 
     return first_with(has, draw, seed=seed)
-
-
-def beside(model: LladaForMaskedLM, seed: int) -> LladaForMaskedLM:
-    """A model near another, drawn from a seed."""
-    other, generator = copy.deepcopy(model), torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
-    return other
-
-
-def moved(model: LladaForMaskedLM, size: float) -> None:
-    torch.manual_seed(7)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(size * torch.randn_like(parameter))

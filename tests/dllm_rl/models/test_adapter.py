@@ -9,17 +9,17 @@ from torch import Tensor, nn
 from dllm_rl.decoding import Decoding, decode
 from dllm_rl.decoding.rollouts import rollout
 from dllm_rl.models.adapter import LogitsAdapter, as_policy_model
-from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.training.update import objective_pass
+from tests.dllm_rl.helpers.update_checks import run
 from tests.helpers.refusals import refused
+
+IDS, MARKED = torch.tensor([[5, 2, 7]]), torch.tensor([[False, True, True]])
 
 
 class Plain(nn.Module):
     """A model that takes `(input_ids, attention_mask)` only; `shift` moves its logits one token to the left."""
 
-    def __init__(self, inner: LladaForMaskedLM, *, shift: bool, bare: bool) -> None:
+    def __init__(self, inner: nn.Module, *, shift: bool, bare: bool) -> None:
         super().__init__()
         self.inner, self.shift, self.bare = inner, shift, bare
 
@@ -50,39 +50,30 @@ def test_a_plain_model_decodes_like_the_native_one(model, batch, shift, bare) ->
 
 
 @pytest.mark.parametrize("shift", [False, True])
-def test_gradients_are_those_of_the_native_model(model: LladaForMaskedLM, batch: PuzzleBatch, shift: bool) -> None:
+def test_gradients_are_those_of_the_native_model(model, batch, shift) -> None:
     record = rollout(model, batch, num_generations=2, generator=torch.Generator().manual_seed(3))
-    found = []
-    for policy_model in (model, as_policy_model(Plain(model, shift=shift, bare=False), shifted=shift)):
-        model.zero_grad()
-        objective_pass(policy_model, record, lambda one, other: (one + other).backward(), config=ObjectiveConfig())
-        found.append([parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None])
-    assert found[0] and any(gradient.any() for gradient in found[0])
+    adapted = as_policy_model(Plain(model, shift=shift, bare=False), shifted=shift)
+    found = [run(each, record, ObjectiveConfig())[1] for each in (model, adapted)]
+    assert any(gradient.any() for gradient in found[0])
     torch.testing.assert_close(*found, rtol=1e-7, atol=1e-9)
 
 
-def test_a_copy_of_an_adapter_wraps_a_copy(model: LladaForMaskedLM) -> None:
+def test_a_copy_of_an_adapter_wraps_a_copy(model) -> None:
     adapter = LogitsAdapter(model, shifted=True)
     again = copy.deepcopy(adapter)
     assert again.model is not model and again.shifted and again.config.mask_token_id == model.config.mask_token_id
     assert adapter.get_output_embeddings() is model.get_output_embeddings()
-    with pytest.raises(AttributeError, match="no_such_name"):
-        adapter.no_such_name  # noqa: B018
+    refused("no_such_name", lambda: adapter.no_such_name, AttributeError)
 
 
-def test_missing_attention_masks_become_ones(model: LladaForMaskedLM) -> None:
-    ids = torch.tensor([[5, 2, 7]])
-    marked = torch.tensor([[False, True, True]])
-    logits = LogitsAdapter(Plain(model, shift=False, bare=True))(ids, None, marked).logits
-    torch.testing.assert_close(logits, model(input_ids=ids).logits[0, 1:])
+def test_missing_attention_masks_become_ones(model) -> None:
+    logits = LogitsAdapter(Plain(model, shift=False, bare=True))(IDS, None, MARKED).logits
+    torch.testing.assert_close(logits, model(input_ids=IDS).logits[0, 1:])
 
 
-def test_only_a_native_model_that_is_not_shifted_is_left_alone(model: LladaForMaskedLM) -> None:
+def test_only_a_native_model_that_is_not_shifted_is_left_alone(model) -> None:
     assert as_policy_model(model) is model
     assert isinstance(as_policy_model(model, shifted=True), LogitsAdapter)
-
-
-IDS, MARKED = torch.tensor([[5, 2, 7]]), torch.tensor([[False, True, True]])
 
 
 @pytest.mark.parametrize(
@@ -94,7 +85,7 @@ IDS, MARKED = torch.tensor([[5, 2, 7]]), torch.tensor([[False, True, True]])
         (torch.zeros(1, 3, 7), ValueError, "logits for 7 tokens, but the input holds token 7"),
     ],
 )
-def test_outputs_that_do_not_fit_are_refused(output: Any, error: type[Exception], words: str) -> None:
+def test_outputs_that_do_not_fit_are_refused(output, error, words) -> None:
     refused(words, lambda: LogitsAdapter(Fixed(output))(IDS, None, MARKED), error)
 
 

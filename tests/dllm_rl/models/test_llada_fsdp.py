@@ -23,7 +23,7 @@ def mesh() -> Iterator[DeviceMesh]:
     dist.destroy_process_group()
 
 
-def test_sharded_by_block_embedding_and_head_nothing_changes(mesh: DeviceMesh) -> None:
+def test_sharded_by_block_embedding_and_head_nothing_changes(mesh) -> None:
     model = add_lora(make_model().bfloat16(), r=2)
     plain = copy.deepcopy(model)
     base, parts = model.get_base_model(), units(model, head_apart=True)

@@ -17,21 +17,14 @@ from transformers import AutoModelForMaskedLM
 from dllm_rl.training.arguments import UnmaskArguments
 from sudoku_dllm.labels.arguments import ScriptArguments
 from tests.dllm_rl.helpers.published_llada import write_sudoku_checkpoint
-from tests.helpers.warm_process import run_in_two_processes, run_script
+from tests.helpers.warm_process import ROOT, finished, run_in_two_processes
 
-ROOT = Path(__file__).parents[3]
+SCRIPT = ROOT / "scripts" / "train_sudoku.py"
 RECIPES = sorted((ROOT / "configs").glob("llada_8b_*.yaml"))
 
 
-def script(recipe: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the main job's script with a recipe."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    words = ("--setting", "labels", recipe, *words)
-    return run_script(ROOT / "scripts" / "train_sudoku.py", words, env=environment, timeout=300)
-
-
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
-def test_the_library_takes_every_value(recipe: Path, tmp_path: Path) -> None:
+def test_the_library_takes_every_value(recipe, tmp_path) -> None:
     values = yaml.safe_load(recipe.read_text())
     known = {item.name for item in fields(UnmaskArguments)}
     own = {name: value for name, value in values.items() if name in known}
@@ -41,7 +34,7 @@ def test_the_library_takes_every_value(recipe: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
-def test_the_script_knows_every_key(recipe: Path) -> None:
+def test_the_script_knows_every_key(recipe) -> None:
     known = {item.name for item in fields(ScriptArguments)}
     keys = yaml.safe_load(recipe.read_text()).keys() - {item.name for item in fields(UnmaskArguments)}
     assert {"model", "dtype", "eval_puzzles"} <= keys <= known
@@ -60,11 +53,12 @@ def small(folder: Path, **changes: Any) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path: Path) -> None:
+def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path) -> None:
     """Sizes and steps are overridden, nothing else: bfloat16, adapters, checkpointing and accumulation stay."""
     write_sudoku_checkpoint(tmp_path / "published")
-    result = script(ROOT / "configs" / "llada_8b_6x6.yaml", *small(tmp_path))
-    assert result.returncode == 0, result.stderr[-3000:]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    words = ["--setting", "labels", ROOT / "configs" / "llada_8b_6x6.yaml", *small(tmp_path)]
+    result = finished(SCRIPT, words, env=environment, timeout=300)
     assert "\nobjective " in result.stdout and "\nsft " in result.stdout
     # The recipe gives train_seconds, in whose place --max_steps comes.
     assert re.search(r"\n  objective +2 updates .*\n  sft +2 updates ", result.stdout)
@@ -86,13 +80,17 @@ def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path: Path) -> Non
     assert isinstance(PeftModel.from_pretrained(base, str(objective / "model")), PeftModel)
 
 
+def dealt_out(folder: Path, **changes: Any) -> subprocess.CompletedProcess[str]:
+    """Run the recipe that deals weights out in two processes."""
+    write_sudoku_checkpoint(folder / "published")
+    words = ["--setting", "labels", ROOT / "configs" / "llada_8b_6x6_fsdp.yaml", *small(folder, **changes)]
+    return run_in_two_processes(SCRIPT, words)
+
+
 @pytest.mark.slow
-def test_two_processes_run_the_recipe_that_deals_weights_out(tmp_path: Path) -> None:
+def test_two_processes_run_the_recipe_that_deals_weights_out(tmp_path) -> None:
     """The first process alone speaks: it names the run folder at the beginning and at the end."""
-    write_sudoku_checkpoint(tmp_path / "published")
-    recipe = ["--setting", "labels", ROOT / "configs" / "llada_8b_6x6_fsdp.yaml"]
-    train = ROOT / "scripts" / "train_sudoku.py"
-    result = run_in_two_processes(train, [*recipe, *small(tmp_path)])
+    result = dealt_out(tmp_path)
     assert result.returncode == 0, result.stderr[-3000:]
     assert result.stdout.count("Run folder: ") == 2
     arm = tmp_path / "run" / "objective" / "seed0"
@@ -104,8 +102,6 @@ def test_two_processes_run_the_recipe_that_deals_weights_out(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_what_several_processes_do_not_compare_is_named(tmp_path: Path) -> None:
-    write_sudoku_checkpoint(tmp_path / "published")
-    recipe = ["--setting", "labels", ROOT / "configs" / "llada_8b_6x6_fsdp.yaml"]
-    result = run_in_two_processes(ROOT / "scripts" / "train_sudoku.py", [*recipe, *small(tmp_path, arms="sft")])
+def test_what_several_processes_do_not_compare_is_named(tmp_path) -> None:
+    result = dealt_out(tmp_path, arms="sft")
     assert result.returncode == 2 and "--arms sft is trained in one process; with 2 give some of" in result.stderr

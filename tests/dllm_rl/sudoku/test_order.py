@@ -5,18 +5,16 @@ import pytest
 import torch
 
 from dllm_rl.decoding import Decode, Decoding, Evaluation, decode, evaluate
-from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from dllm_rl.sudoku.order import assess, known_mean, ladder_order, mean_order, rank_correlation
 from sudoku_env.order import ladder_rounds, random_order_tiers, tier_shares
-from sudoku_env.prompts.tokens import PreFilled, detect_definite
+from sudoku_env.prompts.tokens import detect_definite
 
 
 @pytest.mark.parametrize("name", ["margin", "probability"])
 def test_decodes_that_go_on_after_an_error_are_judged_like_those_that_end(model, puzzles, tokenizer, name) -> None:
     expected = evaluate(model, puzzles, SudokuTask(tokenizer.pad_token_id), Decoding(name, on_error="end"))
-    batch = PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id)
-    record = decode(model, batch, Decoding(name))
+    record = decode(model, PuzzleBatch.collate(puzzles, pad_id=tokenizer.pad_token_id), Decoding(name))
     metrics, order = Evaluation.of(record), ladder_order(record)
     for column in ("solved", "steps_before_error", "greedy_judged", "greedy_definite_count", "chosen_judged"):
         np.testing.assert_array_equal(getattr(metrics, column), getattr(expected, column))
@@ -74,7 +72,7 @@ def test_against_loops(model, batch, puzzles, name, count) -> None:
     assert summary["forward_passes"] == pytest.approx(float(record.forward_passes.double().mean()))
 
 
-def test_definite_cells_of_an_oracle_that_knows_the_digits(batch: PuzzleBatch, puzzles: list[PreFilled]) -> None:
+def test_definite_cells_of_an_oracle_that_knows_the_digits(batch, puzzles) -> None:
     """A record written by hand: rounds of singles with the right digits, then the tail."""
     responses = torch.where(batch.judged[0], batch.answers, 1)
     responses = torch.where(batch.responses == batch.layout.mask_id, responses, batch.responses)
@@ -96,7 +94,7 @@ def test_definite_cells_of_an_oracle_that_knows_the_digits(batch: PuzzleBatch, p
     assert metrics.summary()["chosen_definite"] == 1.0 and math.isnan(metrics.summary()["greedy_definite"])
 
 
-def test_an_assessment_puts_the_parts_together(model: LladaForMaskedLM, batch: PuzzleBatch) -> None:
+def test_an_assessment_puts_the_parts_together(model, batch) -> None:
     """From the puzzles themselves, as they were given to the model."""
     record = decode(model, batch, Decoding("margin", tokens_per_step=2))
     found, metrics, order = assess(record, seed=3), Evaluation.of(record), ladder_order(record)

@@ -36,8 +36,7 @@ def test_definite_tokens_earn_one() -> None:
     problems = few_clues(6)
     how = Decoding("policy", policy=PolicyConfig(1.0, 1.0), on_error="end")
     record = rollout(warm_model(), problems, how, num_generations=8, generator=torch.Generator().manual_seed(1))
-    boards = problems.boards(record.responses)
-    definite = definite_cells(boards)
+    definite = definite_cells(problems.boards(record.responses))
     cell_of = {int(place): cell for cell, place in enumerate(problems.layout.cell_positions)}
     digit_of = {int(token): digit for digit, token in enumerate(problems.layout.digit_ids, start=1)}
     for trajectory, step in record.live.nonzero().tolist():

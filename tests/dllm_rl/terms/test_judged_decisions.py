@@ -18,7 +18,7 @@ from dllm_rl.terms.expected_reward import log_f_of
 from dllm_rl.terms.judged_decisions import decision_weights, definite_rewards
 from dllm_rl.terms.states import ScoredStates
 from sudoku_env import completable, generate, solve_batch
-from tests.dllm_rl.helpers.tiny_training import logged, puzzles, sudoku_task, tokenizer, trainer, warm_model
+from tests.dllm_rl.helpers.tiny_training import logged, puzzles, sudoku_task, tokenizer, trained, warm_model
 
 POLICY = PolicyConfig(position_temperature=0.7, token_temperature=1.3)
 
@@ -28,9 +28,8 @@ def test_weights_by_hand() -> None:
     right = torch.tensor([[False, True, False, False], [True] * 4, [False] * 4])
     expected = torch.tensor([[-1 / 4, 3 / 4, -1 / 4, -1 / 4], [0.0] * 4, [0.0] * 4], dtype=torch.float64)
     torch.testing.assert_close(decision_weights(right, "log"), expected)
-    torch.testing.assert_close(
-        decision_weights(right, "linear"), torch.where(right.any(1, True), expected / 0.75, 0) / 4
-    )
+    linear = torch.where(right.any(1, True), expected / 0.75, 0) / 4
+    torch.testing.assert_close(decision_weights(right, "linear"), linear)
 
 
 def decisions_of_two(masked: Tensor, vocabulary: int) -> list[tuple[list[int], list[int]]]:
@@ -48,9 +47,8 @@ def test_the_linear_estimate_is_unbiased() -> None:
     every = decisions_of_two(masked[0], 2)
     positions, tokens = (torch.tensor(column) for column in zip(*every, strict=True))  # (E, 2) each
     right = torch.rand(len(every), generator=generator) < 0.4
-    logprobs = action_logprobs(
-        scores_of(logits, masked, POLICY), torch.zeros(len(every), dtype=torch.long), positions, tokens, POLICY
-    )
+    scores, first_state = scores_of(logits, masked, POLICY), torch.zeros(len(every), dtype=torch.long)
+    logprobs = action_logprobs(scores, first_state, positions, tokens, POLICY)
     probability = logprobs.exp()
     assert float(probability.sum().detach()) == pytest.approx(1)
     (expected,) = torch.autograd.grad(probability[right].sum(), logits, retain_graph=True)
@@ -109,10 +107,9 @@ def test_where_one_answer_is_right_a_state_with_another_token_cannot_be_complete
     of = torch.tensor([0, 1])
     assert problems.completable(problems.responses, of).tolist() == [True, True]
     wrong = problems.responses.clone()
-    place = int((problems.judged[0] & (wrong[0] == problems.mask_id)).nonzero()[0])
-    wrong[0, place] = int(
-        problems.answers[0][problems.judged[0] & (problems.answers[0] != problems.answers[0, place])][0]
-    )
+    answers, judged = problems.answers[0], problems.judged[0]
+    place = int((judged & (wrong[0] == problems.mask_id)).nonzero()[0])
+    wrong[0, place] = answers[judged & (answers != answers[place])][0]
     assert problems.completable(wrong, of).tolist() == [False, True]
 
 
@@ -126,17 +123,13 @@ def test_a_wrong_decision_is_drawn_again() -> None:
     once = rollout(warm_model().double(), problems, ending, num_generations=8, generator=generator)
     assert int(record.errors.sum()) < int(once.errors.sum())
     assert bool(problems.completable(record.responses, record.problem_of).all())
-    filled = record.state_of[~record.errors]
-    assert bool((filled >= 0).sum(1).eq(record.decisions[~record.errors]).all())
+    assert bool((record.state_of[~record.errors] >= 0).sum(1).eq(record.decisions[~record.errors]).all())
 
 
-def test_the_trainer_raises_the_share_of_right_decisions(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    task = sudoku_task()
+def test_the_trainer_raises_the_share_of_right_decisions(tmp_path) -> None:
     changes = {"policy_weight": 0.0, "f_weight": 0.0, "judged_weight": 1.0, "tokens_per_step": 3, "on_error": "redraw"}
-    run = trainer(
-        tmp_path, task=task, max_steps=25, learning_rate=3e-3, token_temperature=1.0, reduction="mean", **changes
-    )
-    run.train()
+    changes |= {"max_steps": 25, "learning_rate": 3e-3, "token_temperature": 1.0, "reduction": "mean"}
+    run = trained(tmp_path, **changes)
     shares = logged(run, "decisions_right")
     assert sum(shares[-5:]) > sum(shares[:5])
     assert not logged(run, "objective_policy") and logged(run, "objective_judged")[0] < 0
@@ -146,12 +139,9 @@ def test_solved_boards_of_several_answers_are_grids() -> None:
     problems = several(3)
     how = Decoding("policy", policy=PolicyConfig(1.0, 1.0), on_error="redraw")
     record = rollout(warm_model(), problems, how, generator=torch.Generator().manual_seed(4))
-    last = record.state_of.gather(1, (record.live.sum(1) - 1)[:, None]).squeeze(1)
-    states = record.responses[last]
-    rows = torch.arange(len(states))
-    places, tokens = record.positions[rows, record.live.sum(1) - 1, 0], record.tokens[rows, record.live.sum(1) - 1, 0]
-    states = states.clone()
-    states[rows, places] = tokens
+    rows, last = torch.arange(len(problems)), record.live.sum(1) - 1
+    states = record.responses[record.state_of[rows, last]]
+    states[rows, record.positions[rows, last, 0]] = record.tokens[rows, last, 0]
     boards = problems.boards(states[record.solved])
     assert len(boards) and (solve_batch(boards)[1] == 1).all() and (boards > 0).all()
 
@@ -169,7 +159,7 @@ def scored(problems: PuzzleBatch, logits: Tensor | None = None) -> ScoredStates:
 
 
 @pytest.mark.parametrize("answers", ["one", "any"])
-def test_of_one_position_the_rewards_by_s1_add_up_to_f(answers: str) -> None:
+def test_of_one_position_the_rewards_by_s1_add_up_to_f(answers) -> None:
     """All decisions of one position, each with its probability; the gradient too."""
     problems, lam = sudoku_task().batch(puzzles(3, answers=answers)), 0.25
     logits = scored(problems).scores.logits.requires_grad_()
@@ -184,16 +174,14 @@ def test_of_one_position_the_rewards_by_s1_add_up_to_f(answers: str) -> None:
         positions[row, :, 0], tokens[row, :, 0] = pairs.T
         earned = definite_rewards(states, positions, tokens, lam)
         assert not earned[torch.arange(len(earned)) != row].any()  # where nothing is decided nothing is earned
-        chance = action_logprobs(
-            states.scores, torch.full((len(pairs),), row), positions[row], tokens[row], POLICY
-        ).exp()
-        expected = expected + (chance * earned[row]).sum()
+        logprobs = action_logprobs(states.scores, torch.full((len(pairs),), row), positions[row], tokens[row], POLICY)
+        expected = expected + (logprobs.exp() * earned[row]).sum()
     assert float(expected.detach()) == pytest.approx(float(log_f_of(states, lam).exp().sum().detach()), rel=1e-9)
     torch.testing.assert_close(torch.autograd.grad(expected, logits)[0], log_f, rtol=1e-8, atol=1e-12)
 
 
 @pytest.mark.parametrize("answers", ["one", "any"])
-def test_rewards_by_s1_end_at_the_first_error(answers: str) -> None:
+def test_rewards_by_s1_end_at_the_first_error(answers) -> None:
     """Against a loop over positions: decisions of three, of which some go wrong at each place."""
     problems, lam = sudoku_task().batch(puzzles(3, answers=answers)), 0.25
     states = scored(problems)

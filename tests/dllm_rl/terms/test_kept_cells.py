@@ -3,7 +3,6 @@
 import itertools
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -43,7 +42,7 @@ def kept_by_hand(state: Tensor, order: list[int], tokens: tuple[int, ...]) -> li
 
 
 @pytest.mark.parametrize(("offered", "state"), [(3, [MASK, MASK, 2, MASK]), (2, [MASK] * 4), (4, [0, MASK, MASK, 0])])
-def test_the_estimate_is_unbiased(offered: int, state: list[int]) -> None:
+def test_the_estimate_is_unbiased(offered, state) -> None:
     """All pairs of draws of all offered tokens, by their probability, give Q and its gradient in a fixed order."""
     start = torch.tensor([state])
     masked = start == MASK
@@ -74,8 +73,8 @@ def test_the_estimate_is_unbiased(offered: int, state: list[int]) -> None:
     states = ScoredStates(problems, responses, of, responses == -1, scores, POLICY)
     number, chance = torch.arange(copies), (probability[first] * probability[second]).detach()
     visited = VisitedStates(states, number, number, (number, of), chance, chance, chance, chance, of.bool())
-    noise: Any = SimpleNamespace(of_states=lambda problem_of, use, shape: pairs)
-    record: Any = SimpleNamespace(problem_of=of, positions=torch.zeros(copies, 1, offered))
+    noise = SimpleNamespace(of_states=lambda problem_of, use, shape: pairs)
+    record = SimpleNamespace(problem_of=of, positions=torch.zeros(copies, 1, offered))
     found = KeptCells(KeptConfig(kept_weight=3.0, judged_draws=2), noise).over(record)(visited)
     assert float(found.value.detach()) == pytest.approx(3 * float(expected.detach()), abs=1e-9)
     torch.testing.assert_close(torch.autograd.grad(found.value, logits)[0], 3 * gradient, rtol=0, atol=1e-9)
@@ -93,11 +92,10 @@ def test_credit_by_hand() -> None:
 
 
 @pytest.mark.parametrize("offered", [3, 18])
-def test_an_own_answer_is_the_guarded_decode_of_its_state(offered: int) -> None:
+def test_an_own_answer_is_the_guarded_decode_of_its_state(offered) -> None:
     """Of each state that a guarded roll-out visits, which for each is a decode of its own; and it is a grid."""
-    problems, how = sudoku_task().batch(puzzles(4, answers="any")), Decoding("margin", guard="completable")
-    how = replace(how, tokens_per_step=offered)
-    model = warm_model().double()
+    how = Decoding("margin", tokens_per_step=offered, guard="completable")
+    model, problems = warm_model().double(), sudoku_task().batch(puzzles(4, answers="any"))
     record = rollout(model, problems, replace(how, on_error="end"))
     own = own_answers(record)
     assert len(own) > len(problems) and not (own == problems.mask_id).any()

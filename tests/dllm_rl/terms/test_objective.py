@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -6,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dllm_rl.models.llada import LladaForMaskedLM
-from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, score_states
+from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, score_states, token_logprobs_at
 from dllm_rl.reward import log_expected_reward, log_expected_reward_of
 from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.expected_reward import f_term, incoming_ratio
@@ -14,11 +15,11 @@ from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.policy_gradient import rollout_advantages
 from dllm_rl.training.update import step_weights
 from sudoku_env.logic import definite_digits
-from sudoku_env.prompts.tokens import PreFilled, detect_definite
-from tests.dllm_rl.helpers.policy_reference import f_of, policy_at
-from tests.helpers.one_step import step_batch
+from sudoku_env.prompts.tokens import detect_definite
+from tests.dllm_rl.helpers.policy_reference import environment, f_of, policy_at
 
 POLICY = PolicyConfig(position_temperature=0.7, token_temperature=0.8)
+PLAIN = ObjectiveConfig(gamma=0.5, advantage_baseline="leave_one_out", advantage_scale="none")
 
 
 def test_f_by_hand() -> None:
@@ -33,7 +34,7 @@ def test_f_by_hand() -> None:
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.5])
-def test_a_state_without_terms_has_f_0_and_no_gradient(lam: float) -> None:
+def test_a_state_without_terms_has_f_0_and_no_gradient(lam) -> None:
     logits = torch.zeros(2, 3, requires_grad=True)
     position = logits.log_softmax(1)
     definite = torch.tensor([[False] * 3, [True, False, False]])
@@ -41,10 +42,8 @@ def test_a_state_without_terms_has_f_0_and_no_gradient(lam: float) -> None:
     log_f = log_expected_reward(position, torch.zeros(2, 3), definite, none, none, lam)
     assert log_f[0] == NEG_INF
     f = log_f.exp()
-    assert f[0] == 0.0
-    torch.testing.assert_close(f[1], torch.tensor(1 / 3))
+    torch.testing.assert_close(f, torch.tensor([0.0, 1 / 3]))
     f.sum().backward()
-    assert logits.grad is not None
     assert torch.equal(logits.grad[0], torch.zeros(3))
     torch.testing.assert_close(logits.grad[1], torch.tensor([2 / 9, -1 / 9, -1 / 9]))
 
@@ -52,26 +51,20 @@ def test_a_state_without_terms_has_f_0_and_no_gradient(lam: float) -> None:
 def test_f_survives_probabilities_that_underflow() -> None:
     """exp(-200) is 0 in fp32, so a gradient that came through probabilities would be lost."""
     logits = torch.tensor([[0.0, -200.0]], requires_grad=True)
-    log_f = log_expected_reward(
-        logits.log_softmax(1),
-        torch.zeros(1, 2),
-        torch.tensor([[False, True]]),
-        torch.zeros(1, 2, dtype=torch.bool),
-        torch.zeros(1, 2, dtype=torch.bool),
-        0.5,
-    )
+    definite = torch.tensor([[False, True]])
+    none = torch.zeros_like(definite)
+    log_f = log_expected_reward(logits.log_softmax(1), torch.zeros(1, 2), definite, none, none, 0.5)
     assert float(log_f.detach()) == pytest.approx(-200.0)
     log_f.sum().backward()
-    assert torch.allclose(logits.grad, torch.tensor([[-1.0, 1.0]]))  # type: ignore[arg-type]
+    assert torch.allclose(logits.grad, torch.tensor([[-1.0, 1.0]]))
 
 
 def scored(model: LladaForMaskedLM, batch: PuzzleBatch, responses: torch.Tensor) -> tuple[StateScores, torch.Tensor]:
     with torch.no_grad():
         scores = score_states(model, batch.prompt_ids, batch.prompt_mask, responses, batch.layout.mask_id, POLICY)
     definite = torch.zeros(responses.shape, dtype=torch.bool)
-    definite[:, torch.tensor(batch.layout.cell_positions)] = torch.from_numpy(
-        definite_digits(batch.boards(responses)) > 0
-    )
+    cells = torch.tensor(batch.layout.cell_positions)
+    definite[:, cells] = torch.from_numpy(definite_digits(batch.boards(responses)) > 0)
     log_f = log_expected_reward_of(
         scores, definite=definite, tail=(scores.row_of >= 0) & ~batch.judged[0], scored=torch.zeros_like(definite),
         answers=batch.answers, policy=POLICY, lam=0.5,
@@ -91,38 +84,20 @@ def halfway(batch: PuzzleBatch) -> torch.Tensor:
 def test_f_is_the_environments_reward_averaged_over_all_actions(model, batch, later) -> None:
     responses = halfway(batch) if later else batch.responses
     scores, f = scored(model, batch, responses)
-    layout = batch.layout
-    vocabulary = scores.logits.shape[1]
+    every = torch.tensor([token for token in range(scores.logits.shape[1]) if token != batch.mask_id])
     for state in range(len(batch)):
-        positions = (responses[state] == layout.mask_id).nonzero()[:, 0]
-        tokens = torch.tensor([token for token in range(vocabulary) if token != layout.mask_id])
-        action_positions = positions.repeat_interleave(len(tokens))
-        action_tokens = tokens.repeat(len(positions))
-        count = len(action_tokens)
-        outcome = step_batch(
-            responses[state].repeat(count, 1).numpy(),
-            action_positions.numpy(),
-            action_tokens.numpy(),
-            cell_positions=layout.cell_positions,
-            digit_ids=layout.digit_ids,
-            mask_id=layout.mask_id,
-            solutions=batch.boards(batch.answers)[state : state + 1].repeat(count, 0),
-            definite=(definite_digits(batch.boards(responses[state : state + 1])) > 0).repeat(count, 0),
-            lam=0.5,
-        )
-        token_logprobs = (scores.logits[scores.row_of[state, action_positions]] / POLICY.token_temperature).log_softmax(
-            1
-        )
-        logprobs = scores.position_logprobs[state, action_positions]
-        logprobs = logprobs + token_logprobs[torch.arange(count), action_tokens]
-        probabilities = logprobs.double().exp()
+        positions, tokens = torch.cartesian_prod((responses[state] == batch.mask_id).nonzero()[:, 0], every).T
+        of = torch.full_like(positions, state)
+        _, rewards = environment(batch, of, responses[of], positions, tokens, 0.5)
+        token_logprobs = token_logprobs_at(scores, of, positions, tokens, POLICY.token_temperature)
+        probabilities = (scores.position_logprobs[state, positions] + token_logprobs).double().exp()
         assert float(probabilities.sum()) == pytest.approx(1, abs=1e-12)
-        mean_reward = float((probabilities * torch.from_numpy(outcome.rewards)).sum())
+        mean_reward = float((probabilities * torch.from_numpy(rewards)).sum())
         assert 0 < mean_reward < 1
         assert float(f[state]) == pytest.approx(mean_reward, abs=1e-12)
 
 
-def test_f_agrees_with_the_definition(model: LladaForMaskedLM, batch: PuzzleBatch, puzzles: list[PreFilled]) -> None:
+def test_f_agrees_with_the_definition(model, batch, puzzles) -> None:
     responses = halfway(batch)
     _, f = scored(model, batch, responses)
     for index, puzzle in enumerate(puzzles[: len(batch)]):
@@ -136,23 +111,17 @@ def test_f_agrees_with_the_definition(model: LladaForMaskedLM, batch: PuzzleBatc
 def test_advantages_by_hand() -> None:
     """γ = 1/2; returns after each action are (0.4, 0.4, 0) and (0.6, 0, 0)."""
     visited = torch.tensor([[0.5, 0.2, 0.4], [0.1, 0.6, 0.0]])
-    config = ObjectiveConfig(gamma=0.5)
-    torch.testing.assert_close(
-        rollout_advantages(visited, 2, config), torch.tensor([[-1.0, 1.0, 0.0], [1.0, -1.0, 0.0]])
-    )
-    plain = ObjectiveConfig(gamma=0.5, advantage_baseline="leave_one_out", advantage_scale="none")
-    torch.testing.assert_close(
-        rollout_advantages(visited, 2, plain), torch.tensor([[-0.2, 0.4, 0.0], [0.2, -0.4, 0.0]])
-    )
+    for config, first in ((ObjectiveConfig(gamma=0.5), [-1.0, 1.0, 0.0]), (PLAIN, [-0.2, 0.4, 0.0])):
+        expected = torch.tensor([first, [-each for each in first]])
+        torch.testing.assert_close(rollout_advantages(visited, 2, config), expected)
 
 
 def test_time_runs_forward() -> None:
     """A reward late in an episode is credited to the decisions before it, and to none after it."""
     visited = torch.zeros(2, 5)
     visited[0, 3] = 1.0
-    config = ObjectiveConfig(gamma=0.5, advantage_baseline="leave_one_out", advantage_scale="none")
     expected = torch.tensor([0.25, 0.5, 1.0, 0.0, 0.0])
-    torch.testing.assert_close(rollout_advantages(visited, 2, config), torch.stack([expected, -expected]))
+    torch.testing.assert_close(rollout_advantages(visited, 2, PLAIN), torch.stack([expected, -expected]))
 
 
 def test_trajectories_that_ended_count_with_zeros() -> None:
@@ -172,16 +141,12 @@ def test_groups_are_separate_and_one_without_spread_has_no_advantage() -> None:
 
 @settings(max_examples=50)
 @given(st.lists(st.lists(st.floats(0, 1, width=32), min_size=3, max_size=3), min_size=4, max_size=4), st.floats(0, 1))
-def test_advantages_against_plain_loops(rows: list[list[float]], gamma: float) -> None:
-    advantages = rollout_advantages(
-        torch.tensor(rows), 2, ObjectiveConfig(gamma=gamma, advantage_baseline="leave_one_out", advantage_scale="none")
-    )
+def test_advantages_against_plain_loops(rows, gamma) -> None:
+    advantages = rollout_advantages(torch.tensor(rows), 2, replace(PLAIN, gamma=gamma))
     for row, other in ((0, 1), (1, 0), (2, 3), (3, 2)):
         for k in range(3):
-            own, others = (
-                sum(gamma ** (j - k - 1) * rows[index][j] for j in range(k + 1, 3)) for index in (row, other)
-            )
-            assert float(advantages[row, k]) == pytest.approx(own - others, abs=1e-5)
+            difference = sum(gamma ** (j - k - 1) * (rows[row][j] - rows[other][j]) for j in range(k + 1, 3))
+            assert float(advantages[row, k]) == pytest.approx(difference, abs=1e-5)
 
 
 def test_f_with_a_scored_tail_by_hand() -> None:
@@ -195,14 +160,11 @@ def test_f_with_a_scored_tail_by_hand() -> None:
 def test_incoming_ratio_is_shifted_and_carries_no_gradient() -> None:
     ratio = torch.tensor([[1.5, 0.5, 2.0], [0.9, 1.0, 1.1]], requires_grad=True)
     incoming = incoming_ratio(ratio)
-    assert torch.equal(incoming, torch.tensor([[1.0, 1.5, 0.5], [1.0, 0.9, 1.0]]))
-    assert not incoming.requires_grad
+    assert torch.equal(incoming, torch.tensor([[1.0, 1.5, 0.5], [1.0, 0.9, 1.0]])) and not incoming.requires_grad
 
 
 def test_step_weights() -> None:
     live = torch.tensor([[True, True, True, True], [True, False, False, False]])
     decisions = torch.tensor([4, 2])
-    summed = torch.tensor([[0.5] * 4, [0.5, 0, 0, 0]])
-    assert torch.equal(step_weights(live, decisions, "sum"), summed)
-    averaged = torch.tensor([[0.125] * 4, [0.25, 0, 0, 0]])
-    assert torch.equal(step_weights(live, decisions, "mean"), averaged)
+    assert step_weights(live, decisions, "sum").tolist() == [[0.5] * 4, [0.5, 0, 0, 0]]
+    assert step_weights(live, decisions, "mean").tolist() == [[0.125] * 4, [0.25, 0, 0, 0]]

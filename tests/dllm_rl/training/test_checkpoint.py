@@ -1,9 +1,7 @@
 import errno
 import json
 import shutil
-from collections.abc import Iterator
 from functools import partial
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +16,23 @@ from llm_rl.training.errors import CheckpointError
 from llm_rl.training.manifest import check_manifest
 from sudoku_dllm.kill_test.resume import check_resume
 from tests.dllm_rl.helpers.killable import play
-from tests.dllm_rl.helpers.tiny_training import trainer, untimed, warm_model
+from tests.dllm_rl.helpers.tiny_training import trained, trainer, untimed, warm_model
 from tests.helpers.warm_process import SERVER
 
 Result = tuple[list[dict[str, Any]], dict[str, torch.Tensor]]
+SAVING: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1}
 
 
 class Killed(BaseException):
     """Ends a run where it stands, as a kill would; no `except Exception` sees it."""
 
 
-def started(folder: Path, **changes: Any) -> BaseProcess:
+def status(folder: Path, **changes: Any) -> int | None:
+    """With which a process of its own ends."""
     process = SERVER.Process(target=play, args=(folder, warm_model().state_dict()), kwargs=changes)
     process.start()
-    return process
+    process.join(600)
+    return process.exitcode
 
 
 def result_of(folder: Path) -> Result:
@@ -40,19 +41,18 @@ def result_of(folder: Path) -> Result:
 
 
 def assert_equal(ours: Result, theirs: Result) -> None:
-    assert ours[0] == theirs[0]
-    assert ours[1].keys() == theirs[1].keys()
+    assert ours[0] == theirs[0] and ours[1].keys() == theirs[1].keys()
     assert all(torch.equal(value, theirs[1][name]) for name, value in ours[1].items())
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """The run that nothing interrupts."""
     folder = tmp_path_factory.mktemp("whole")
     play(folder, warm_model().state_dict())
     result = result_of(folder)
     assert [line["step"] for line in result[0]] == [5, 8]
-    yield result
+    return result
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int, after: bool) -> None:
@@ -84,13 +84,10 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, call: int, a
         pytest.param(llm_rl.training.checkpoint.shutil, "rmtree", 8, False, id="before the older one is deleted"),
     ],
 )
-def test_a_run_goes_on_exactly_from_wherever_it_was_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Result, owner: Any, name: str, call: int, after: bool
-) -> None:
-    with monkeypatch.context() as patch:
+def test_a_run_goes_on_exactly_from_where_it_was_killed(tmp_path, monkeypatch, whole, owner, name, call, after) -> None:
+    with monkeypatch.context() as patch, pytest.raises(Killed):
         kill_at(patch, owner, name, call, after)
-        with pytest.raises(Killed):
-            play(tmp_path, warm_model().state_dict())
+        play(tmp_path, warm_model().state_dict())
     torch.manual_seed(99)
     play(tmp_path, warm_model().state_dict())
     assert_equal(result_of(tmp_path), whole)
@@ -99,13 +96,11 @@ def test_a_run_goes_on_exactly_from_wherever_it_was_killed(
 
 
 @pytest.mark.slow
-def test_processes_killed_at_random_points_end_as_if_nothing_had_happened(tmp_path: Path) -> None:
+def test_processes_killed_at_random_points_end_as_if_nothing_had_happened(tmp_path) -> None:
     report = check_resume(partial(play, weights=warm_model().state_dict()), tmp_path, kills=6, seed=4, timeout=600)
     assert report.passed, str(report)
     assert len(report.kills) >= 3 and any(kill.phase == "saving" for kill in report.kills)
-    assert (
-        report.comparison is not None and report.comparison.parts["log"].files == 3
-    )  # two checkpoints, one of metrics
+    assert report.comparison.parts["log"].files == 3  # two checkpoints, one of metrics
 
 
 class FullDisk:
@@ -130,30 +125,23 @@ class FullDisk:
 def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, monkeypatch, whole, passing) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     disk = FullDisk(passing, RuntimeError("PytorchStreamWriter failed") if passing % 2 else full)
-    with monkeypatch.context() as patch:
-        for owner, name in (
-            (torch, "save"),
-            (llm_rl.training.checkpoint, "save_record"),
-            (llm_rl.training.checkpoint, "put_in_place"),
-        ):
-            disk.guard(patch, owner, name)
-        with pytest.raises(CheckpointError, match=r"checkpoint-2 could not .* free space .*checkpoint-1") as caught:
-            play(tmp_path, warm_model().state_dict())
+    told = r"checkpoint-2 could not .* free space .*checkpoint-1"
+    with monkeypatch.context() as patch, pytest.raises(CheckpointError, match=told) as caught:
+        disk.guard(patch, torch, "save")
+        for name in ("save_record", "put_in_place"):
+            disk.guard(patch, llm_rl.training.checkpoint, name)
+        play(tmp_path, warm_model().state_dict())
     assert caught.value.__cause__ is disk.error
     assert get_last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-1") and not (tmp_path / "partial").exists()
     play(tmp_path, warm_model().state_dict())
     assert_equal(result_of(tmp_path), whole)
 
 
-def test_a_real_process_that_may_not_write_large_files(tmp_path: Path, whole: Result) -> None:
+def test_a_real_process_that_may_not_write_large_files(tmp_path, whole) -> None:
     """Files of at most 40 kB: room for the log lines, not for a model or its optimizer."""
-    first = started(tmp_path, max_steps=1)
-    first.join(600)
-    assert first.exitcode == 0
+    assert status(tmp_path, max_steps=1) == 0
     shutil.rmtree(tmp_path / "final")
-    cut = started(tmp_path, file_limit=40_000)
-    cut.join(600)
-    assert cut.exitcode == 1
+    assert status(tmp_path, file_limit=40_000) == 1
     assert [path.name for path in tmp_path.glob("*checkpoint*")] == ["checkpoint-1"]
     assert not (tmp_path / "partial").exists()
 
@@ -161,25 +149,22 @@ def test_a_real_process_that_may_not_write_large_files(tmp_path: Path, whole: Re
 def test_without_an_older_checkpoint_a_full_disk_means_starting_again(tmp_path, monkeypatch) -> None:
     FullDisk(0, OSError(errno.ENOSPC, "No space left on device")).guard(monkeypatch, torch, "save")
     with pytest.raises(CheckpointError, match="start again"):
-        trainer(tmp_path, save_strategy="steps", save_steps=1).train()
+        trained(tmp_path, **SAVING)
 
 
-def test_leftovers_are_ignored_by_resuming_and_cleaned_by_the_next_save(tmp_path: Path) -> None:
-    settings = {"save_strategy": "steps", "save_steps": 1}
-    trainer(tmp_path, max_steps=1, **settings).train()
+def test_leftovers_are_ignored_by_resuming_and_cleaned_by_the_next_save(tmp_path) -> None:
+    trained(tmp_path, max_steps=1, **SAVING)
     (tmp_path / "partial" / "checkpoint-9").mkdir(parents=True)
-    run = trainer(tmp_path, max_steps=2, **settings)
+    run = trainer(tmp_path, max_steps=2, **SAVING)
     run.train(resume_from_checkpoint=True)
     assert [line["step"] for line in run.state.log_history] == [1, 2, 2]
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["checkpoint-1", "checkpoint-2"]
 
 
-def test_saving_a_step_again_replaces_its_checkpoint(tmp_path: Path) -> None:
-    settings = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1}
-    first = trainer(tmp_path, **settings)
-    first.train()
+def test_saving_a_step_again_replaces_its_checkpoint(tmp_path) -> None:
+    first = trained(tmp_path, max_steps=2, **SAVING)
     written = (tmp_path / "checkpoint-2" / "manifest.json").stat().st_ino
-    again = trainer(tmp_path, **settings)
+    again = trainer(tmp_path, max_steps=2, **SAVING)
     again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["checkpoint-1", "checkpoint-2"]
     assert (tmp_path / "checkpoint-2" / "manifest.json").stat().st_ino != written
@@ -187,8 +172,8 @@ def test_saving_a_step_again_replaces_its_checkpoint(tmp_path: Path) -> None:
     assert untimed(again.state.log_history) == untimed(first.state.log_history)
 
 
-def test_a_checkpoint_that_cannot_be_continued_exactly_is_refused(tmp_path: Path) -> None:
-    trainer(tmp_path, max_steps=1, save_strategy="steps", save_steps=1, save_only_model=True).train()
+def test_a_checkpoint_that_cannot_be_continued_exactly_is_refused(tmp_path) -> None:
+    trained(tmp_path, max_steps=1, **SAVING, save_only_model=True)
     with pytest.raises(CheckpointError, match=r"cannot be continued exactly, .*progress_0"):
         trainer(tmp_path, max_steps=2).train(resume_from_checkpoint=True)
     saved = {"processes": 3, "loss": 0.0, "total_loss": 0.0, "last_logged_step": 0, "seconds": 0.0}

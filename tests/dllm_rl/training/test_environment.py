@@ -1,6 +1,7 @@
 """The environment does what a roll-out does: every decision of real roll-outs, replayed in it."""
 
 from dataclasses import replace
+from itertools import cycle
 
 import gymnasium
 import numpy as np
@@ -78,9 +79,8 @@ def assert_replays_together(envs: SudokuUnmaskVectorEnv, record: Rollout) -> Non
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_roll_outs_replay_in_the_environments(fitted, tokenizer, puzzles, count, on_error) -> None:
     """With a random model and one that has half learned the puzzles: the same states, rewards, errors and ends."""
-    prompts = [
-        build_prompt(puzzle.layout.puzzle, ("compact", "short")[number % 2]) for number, puzzle in enumerate(puzzles)
-    ]
+    boards = [puzzle.layout.puzzle for puzzle in puzzles]
+    prompts = [*map(build_prompt, boards, cycle(("compact", "short")))]
     options = {
         "source": PromptPool(prompts), "tokenizer": tokenizer, "max_gen_length": LENGTH, "lam": LAM,
         "tokens_per_step": count, "on_error": on_error,
@@ -99,8 +99,7 @@ def test_roll_outs_replay_in_the_environments(fitted, tokenizer, puzzles, count,
 
     how, options = replace(DRAWN, tokens_per_step=count, on_error=on_error), {"num_generations": GROUP, "lam": LAM}
     record = uneven_rollout(fitted, batch, how, seed=count, has=of_every_kind, **options)
-    generator = torch.Generator().manual_seed(count)
-    of_chance = rollout(blind, batch, how, generator=generator, **options)
+    of_chance = rollout(blind, batch, how, generator=torch.Generator().manual_seed(count), **options)
     for played in (record, of_chance):
         assert_replays_alone(env, played)
         assert_replays_together(envs, played)

@@ -1,19 +1,17 @@
-from pathlib import Path
-
 import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
 import llm_rl.training.checked
 from dllm_rl.training.failure import load_failure
-from dllm_rl.training.update import objective_pass
 from tests.dllm_rl.helpers.tiny_training import trainer
+from tests.dllm_rl.helpers.update_checks import run as objective
 from tests.helpers.refusals import refused
 
 BLOW_UP = {"optim": "sgd", "max_grad_norm": 0.0, "max_steps": 6}
 
 
-def test_a_failed_update_can_be_looked_into(tmp_path: Path) -> None:
+def test_a_failed_update_can_be_looked_into(tmp_path) -> None:
     run = trainer(tmp_path, learning_rate=1e30, num_iterations=2, **BLOW_UP)
     refused(r"at step 1; lower the learning rate.*failed_step-1\)", lambda: run.train(), FloatingPointError)
     failure = load_failure(tmp_path / "failed_step-1", run.task)
@@ -21,20 +19,15 @@ def test_a_failed_update_can_be_looked_into(tmp_path: Path) -> None:
     weights = AutoModelForMaskedLM.from_pretrained(tmp_path / "failed_step-1" / "model")
     for name, value in weights.state_dict().items():
         torch.testing.assert_close(value, run.model.state_dict()[name], rtol=0, atol=0, equal_nan=True)
-    assert failure.rollout is not None and failure.rollout.num_generations == 4
+    assert failure.rollout.num_generations == 4
     assert torch.equal(failure.rollout.problems.responses, failure.inputs["problems"].responses)
     with pytest.raises(FloatingPointError):
-        objective_pass(weights.train(), failure.rollout, _backward, config=run.objective)
-        gradients = [param.grad for param in weights.parameters() if param.grad is not None]
+        _, gradients = objective(weights.train(), failure.rollout, run.objective)
         if not torch.isfinite(torch.nn.utils.get_total_norm(gradients)):
             raise FloatingPointError
 
 
-def _backward(first: torch.Tensor, second: torch.Tensor) -> None:
-    (-(first + second)).backward()
-
-
-def test_a_failed_roll_out_leaves_its_puzzles(tmp_path: Path) -> None:
+def test_a_failed_roll_out_leaves_its_puzzles(tmp_path) -> None:
     run = trainer(tmp_path, learning_rate=3e38, **BLOW_UP)
     refused(r"logits are not finite.*failed_step-1\)", lambda: run.train(), FloatingPointError)
     failure = load_failure(tmp_path / "failed_step-1", run.task)
@@ -42,7 +35,7 @@ def test_a_failed_roll_out_leaves_its_puzzles(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("partial*"))
 
 
-def test_the_error_is_told_even_where_nothing_can_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_is_told_even_where_nothing_can_be_saved(tmp_path, monkeypatch) -> None:
     def full(*args: object) -> None:
         raise OSError("No space left on device")
 

@@ -2,7 +2,6 @@
 
 import copy
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +15,14 @@ from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.decoding.rollouts import rollout
 from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
-from dllm_rl.training.update import objective_pass
 from llm_rl.training.lora import add_lora
+from tests.dllm_rl.helpers import tiny_training
 from tests.dllm_rl.helpers.tiny_llada import make_model
-from tests.dllm_rl.helpers.tiny_training import logged, new_model, puzzles, tokenizer, trainer, warm_model
+from tests.dllm_rl.helpers.tiny_training import logged, puzzles, sudoku_task, trainer, warm_model
+from tests.dllm_rl.helpers.tiny_training import trained as played
+from tests.dllm_rl.helpers.update_checks import run as objective
+from tests.dllm_rl.helpers.weights import moved_from, weights
 
 
 def ids() -> Tensor:
@@ -80,18 +81,16 @@ def test_adapters_of_a_bfloat16_body_are_fp32_and_so_are_the_logits() -> None:
     assert model.get_base_model().model(ids()).last_hidden_state.dtype == torch.bfloat16
 
 
-def test_without_peft_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_peft_the_error_names_the_extra(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(ModuleNotFoundError, match=r"sudoku-dllm\[lora\]"):
         add_lora(make_model())
 
 
-def test_only_adapters_train_and_are_saved(tmp_path: Path) -> None:
-    model = adapted()
-    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-    run = trainer(tmp_path, model, max_steps=2, learning_rate=1e-2, save_strategy="steps", save_steps=1)
-    run.train()
-    changed = {name for name, parameter in model.named_parameters() if not torch.equal(parameter, before[name])}
+def test_only_adapters_train_and_are_saved(tmp_path) -> None:
+    before = weights(model := adapted())
+    run = played(tmp_path, model, max_steps=2, learning_rate=1e-2, save_strategy="steps", save_steps=1)
+    changed = moved_from(before, model)
     assert changed == set(trained(model))
     run.save_model(str(tmp_path / "end"))
     saved = load_file(tmp_path / "end" / "adapter_model.safetensors")
@@ -103,61 +102,49 @@ def test_only_adapters_train_and_are_saved(tmp_path: Path) -> None:
     with torch.no_grad():
         logits = model.eval()(input_ids=tokens).logits
         assert torch.equal(again(input_ids=tokens).logits, logits)
-        merged = again.merge_and_unload()
-        torch.testing.assert_close(merged(tokens).logits, logits, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(again.merge_and_unload()(tokens).logits, logits, atol=1e-4, rtol=1e-4)
 
 
-def test_two_learning_rates_work_with_adapters(tmp_path: Path) -> None:
+def test_two_learning_rates_work_with_adapters(tmp_path) -> None:
     """Nothing may move with the second rate 0 and no first term; with that rate nothing but adapters."""
     for rate, moves in ((0.0, False), (1e-2, True)):
-        model = adapted()
-        before = {name: parameter.detach().clone() for name, parameter in trained(model).items()}
-        trainer(tmp_path, model, learning_rate=1e-3, sft_learning_rate=rate, policy_weight=0.0).train()
-        moved = any(not torch.equal(parameter, before[name]) for name, parameter in trained(model).items())
-        assert moved is moves
+        before = weights(model := adapted())
+        played(tmp_path, model, learning_rate=1e-3, sft_learning_rate=rate, policy_weight=0.0)
+        moved = moved_from(before, model)
+        assert bool(moved) is moves and moved <= set(trained(model))
 
 
-def test_the_trainer_adds_the_adapters_that_it_is_asked_for(tmp_path: Path) -> None:
+def test_the_trainer_adds_the_adapters_that_it_is_asked_for(tmp_path) -> None:
     """Once: a model that has them keeps its own, and other ranks than asked for are refused."""
-    model = new_model()
-    before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    run = trainer(tmp_path, model, lora_r=2, lora_target_modules=["q_proj"], max_steps=2)
-    run.train()
+    before = weights(model := tiny_training.new_model())
+    run = played(tmp_path, model, lora_r=2, lora_target_modules=["q_proj"], max_steps=2)
     assert isinstance(run.model, PeftModel) and all(".lora_" in name for name in trained(run.model))
-    kept = run.model.get_base_model().state_dict()
-    assert all(torch.equal(weight, kept[name.replace("q_proj.", "q_proj.base_layer.")])
-               for name, weight in before.items())  # fmt: skip
-    again = trainer(tmp_path / "again", run.model, lora_r=2, lora_target_modules=["q_proj"])
-    assert again.model is run.model
+    kept = {name.replace(".base_layer", ""): weight for name, weight in run.model.get_base_model().state_dict().items()}
+    assert all(torch.equal(weight, kept[name]) for name, weight in before.items())
+    assert trainer(tmp_path / "again", run.model, lora_r=2, lora_target_modules=["q_proj"]).model is run.model
     with pytest.raises(ValueError, match=r"lora_r=4, but the model has adapters of rank \[2\]; leave lora_r out"):
         trainer(tmp_path / "other", run.model, lora_r=4)
 
 
 def gradients(model: PeftModel) -> dict[str, Tensor]:
     """The gradients of the whole objective over one roll-out."""
-    batch = PuzzleBatch.collate(puzzles(2), pad_id=tokenizer().pad_token_id)
-    policy = PolicyConfig(position_temperature=1.0)
-    generator = torch.Generator().manual_seed(0)
-    record = rollout(
-        model, batch, Decoding("policy", policy=policy, on_error="end"), num_generations=4, generator=generator
-    )
-    model.train()
-    objective_pass(model, record, lambda one, other: (one + other).backward(), config=ObjectiveConfig(), max_tokens=800)
+    how = Decoding("policy", policy=PolicyConfig(position_temperature=1.0), on_error="end")
+    batch, generator = sudoku_task().batch(puzzles(2)), torch.Generator().manual_seed(0)
+    record = rollout(model, batch, how, num_generations=4, generator=generator)
+    objective(model.train(), record, ObjectiveConfig(), max_tokens=800)
     return {name: parameter.grad for name, parameter in trained(model).items() if parameter.grad is not None}
 
 
-def test_judged_decisions_reach_adapters_by_the_chain_rule(tmp_path: Path) -> None:
+def test_judged_decisions_reach_adapters_by_the_chain_rule(tmp_path) -> None:
     """∇A = (α / r) Bᵀ G and ∇B = (α / r) G Aᵀ, with G the gradient of the whole matrix, of the same draws."""
-    weights = {"policy_weight": 0.0, "f_weight": 0.0, "judged_weight": 1.0}
+    options = {"policy_weight": 0.0, "f_weight": 0.0, "judged_weight": 1.0, "judged_draws": 8}
     model = adapted().double()
     stir(model)
     whole = copy.deepcopy(model).merge_and_unload().requires_grad_(True)
-    batch = PuzzleBatch.collate(puzzles(4), pad_id=tokenizer().pad_token_id)
     how = Decoding("policy", tokens_per_step=2, policy=PolicyConfig(1.0), on_error="redraw")
-    record = rollout(whole, batch, how, generator=torch.Generator().manual_seed(0))
+    record = rollout(whole, sudoku_task().batch(puzzles(4)), how, generator=torch.Generator().manual_seed(0))
     for each in (model, whole):
-        config, noise = ObjectiveConfig(judged_draws=8, **weights), StateNoise((1,))
-        objective_pass(each, record, lambda one, other: (one + other).backward(), config=config, noise=noise)
+        objective(each, record, ObjectiveConfig(**options), noise=StateNoise((1,)))
     for name, matrix in whole.named_parameters():
         if (layer := "base_model.model." + name.removesuffix(".weight")) + ".lora_A.default.weight" in trained(model):
             factors = [trained(model)[f"{layer}.lora_{factor}.default.weight"] for factor in "AB"]
@@ -166,24 +153,23 @@ def test_judged_decisions_reach_adapters_by_the_chain_rule(tmp_path: Path) -> No
             torch.testing.assert_close(of_b, 2 * matrix.grad @ a.T)
             assert bool(of_a.any()) and bool(of_b.any())
 
-    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-    options = {"judged_draws": 8, "num_mini_batches": 2, "tokens_per_step": 2, "on_error": "redraw"}
-    trainer(tmp_path, model, max_steps=2, learning_rate=1e-2, **weights, **options).train()
-    moved = {name for name, parameter in model.named_parameters() if not torch.equal(parameter, before[name])}
-    assert moved == set(trained(model))
+    before = weights(model)
+    options |= {"num_mini_batches": 2, "tokens_per_step": 2, "on_error": "redraw"}
+    played(tmp_path, model, max_steps=2, learning_rate=1e-2, **options)
+    assert moved_from(before, model) == set(trained(model))
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
-def test_gradient_checkpointing_changes_no_gradient(reentrant: bool) -> None:
+def test_gradient_checkpointing_changes_no_gradient(reentrant) -> None:
     plain = adapted()
     stir(plain)
     checkpointed = copy.deepcopy(plain)
     calls: list[bool] = []
-    layer = checkpointed.get_base_model().model.transformer.blocks[1].ff_out
-    checkpointed.get_base_model().gradient_checkpointing_enable({"use_reentrant": reentrant})
+    base = checkpointed.get_base_model()
+    base.gradient_checkpointing_enable({"use_reentrant": reentrant})
     checkpointed.enable_input_require_grads()
     expected = gradients(plain)
-    layer.register_forward_hook(lambda *_: calls.append(torch.is_grad_enabled()))
+    base.model.transformer.blocks[1].ff_out.register_forward_hook(lambda *_: calls.append(torch.is_grad_enabled()))
     found = gradients(checkpointed)
     assert calls.count(True) > 0
     assert expected.keys() == found.keys() == trained(plain).keys()
@@ -194,20 +180,15 @@ def test_gradient_checkpointing_changes_no_gradient(reentrant: bool) -> None:
 
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize("accumulation", [1, 2])
-def test_the_first_ratio_is_one_in_bfloat16(tmp_path: Path, checkpointing: bool, accumulation: int) -> None:
+def test_the_first_ratio_is_one_in_bfloat16(tmp_path, checkpointing, accumulation) -> None:
     model = add_lora(warm_model().to(torch.bfloat16), r=2)
     stir(model)
-    run = trainer(
-        tmp_path, model, max_steps=2, gradient_checkpointing=checkpointing, gradient_accumulation_steps=accumulation
-    )
-    run.train()
-    ratios = logged(run, "max_log_ratio_at_update_0")
+    options = {"gradient_checkpointing": checkpointing, "gradient_accumulation_steps": accumulation}
+    ratios = logged(played(tmp_path, model, max_steps=2, **options), "max_log_ratio_at_update_0")
     assert len(ratios) == 2 and max(ratios) < 1e-5
 
 
-def test_dropout_moves_the_first_ratio_off_one(tmp_path: Path) -> None:
+def test_dropout_moves_the_first_ratio_off_one(tmp_path) -> None:
     model = adapted(dropout=0.5)
     stir(model)
-    run = trainer(tmp_path, model)
-    run.train()
-    assert logged(run, "max_log_ratio_at_update_0")[0] > 1e-2
+    assert logged(played(tmp_path, model), "max_log_ratio_at_update_0")[0] > 1e-2

@@ -8,32 +8,16 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.checked import CheckedTrainer
 from llm_rl.training.processes import check_processes
-from tests.dllm_rl.helpers.tiny_training import (
-    KeepGradients,
-    arguments,
-    puzzles,
-    sft_trainer,
-    sudoku_task,
-    trainer,
-    untimed,
-    warm_model,
-)
+from tests.dllm_rl.helpers.tiny_training import KeepGradients, arguments, sft_trainer, trainer, untimed, warm_model
 from tests.helpers.refusals import refused
 from tests.helpers.warm_process import run_in_two_processes
 
 SCRIPT = Path(__file__).parents[1] / "helpers" / "one_of_several.py"
 Settings = dict[str, Any]
-COMMON: Settings = {
-    "max_steps": 4,
-    "count": 16,
-    "logging_steps": 2,
-    "learning_rate": 3e-3,
-    "optim": "sgd",
-    "advantage_scale": "none",  # dividing by a small spread would magnify rounding
-}
+COMMON: Settings = {"max_steps": 4, "count": 16, "logging_steps": 2, "learning_rate": 3e-3, "optim": "sgd"}
+COMMON["advantage_scale"] = "none"  # dividing by a small spread would magnify rounding
 WHOLE, HALF, QUARTER = ({"per_device_train_batch_size": size} for size in (8, 4, 2))
 DEALT = {**QUARTER, "gradient_accumulation_steps": 2, "max_tokens_per_pass": 150}
 NO_CLIP = {"max_grad_norm": 0.0}
@@ -60,9 +44,8 @@ RUNS: dict[str, tuple[Settings, Settings]] = {
 def dealt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What two processes did with all of `RUNS`."""
     folder = tmp_path_factory.mktemp("dealt")
-    done = run_in_two_processes(
-        SCRIPT, [folder, json.dumps({name: {**run, **own} for name, (run, own) in RUNS.items()})]
-    )
+    runs = {name: {**run, **own} for name, (run, own) in RUNS.items()}
+    done = run_in_two_processes(SCRIPT, [folder, json.dumps(runs)])
     assert done.returncode == 0, done.stderr[-4000:]
     return folder
 
@@ -89,7 +72,7 @@ def assert_same_gradients(found: dict[str, Tensor], kept: KeepGradients, toleran
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_two_processes_take_the_steps_of_one(tmp_path: Path, dealt: Path, name: str) -> None:
+def test_two_processes_take_the_steps_of_one(tmp_path, dealt, name) -> None:
     """Of the same global batch, in float64."""
     settings, _ = RUNS[name]
     run, kept = played(tmp_path, **settings, **WHOLE)
@@ -108,7 +91,7 @@ def test_what_torch_draws_in_a_pass_is_each_processs_own() -> None:
     def drawn(rank: int, world_size: int = 2) -> tuple[Tensor, Tensor]:
         torch.manual_seed(0)
         args = SimpleNamespace(world_size=world_size, process_index=rank, device=torch.device("cpu"))
-        with CheckedTrainer._own_noise(SimpleNamespace(args=args)):  # type: ignore[arg-type]
+        with CheckedTrainer._own_noise(SimpleNamespace(args=args)):
             inside = torch.rand(4)
         return inside, torch.rand(4)
 
@@ -119,25 +102,20 @@ def test_what_torch_draws_in_a_pass_is_each_processs_own() -> None:
     assert torch.equal(torch.cat(drawn(0, 1)), torch.rand(8, generator=torch.Generator().manual_seed(0)))
 
 
-@pytest.mark.parametrize(
-    "dealt",
-    [
-        {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2},
-        {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 8, "max_tokens_per_pass": 150},
-    ],
-)
+@pytest.mark.parametrize(("size", "budget"), [(4, {}), (1, {"max_tokens_per_pass": 150})])
 @pytest.mark.parametrize(
     "changes", [{}, {"state_fraction": 0.5}, JUDGED], ids=["all states", "drawn states", "judged decisions"]
 )
-def test_accumulation_and_passes_change_nothing(tmp_path: Path, dealt: dict[str, int], changes: dict[str, Any]) -> None:
+def test_accumulation_and_passes_change_nothing(tmp_path, size, budget, changes) -> None:
     options = {**COMMON, **changes, **NO_CLIP}
+    dealt = {"per_device_train_batch_size": size, "gradient_accumulation_steps": 8 // size, **budget}
     one, whole = played(tmp_path, **options, **WHOLE)
-    other, parts = played(tmp_path, **{**options, **dealt})
+    other, parts = played(tmp_path, **options, **dealt)
     assert_same_gradients(parts.tensors(), whole)
     assert_close(other.state.log_history, one.state.log_history)
 
 
-def test_number_of_processes_is_held_against_the_launchers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_processes_is_held_against_the_launchers(monkeypatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     check_processes(1)
     check_processes(1, 1)
@@ -148,8 +126,8 @@ def test_number_of_processes_is_held_against_the_launchers(monkeypatch: pytest.M
     refused("WORLD_SIZE is 2 but training sees 1", lambda: check_processes(1), RuntimeError)
 
 
-def test_trainer_refuses_to_train_alone_in_a_launch_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trainer_refuses_to_train_alone_in_a_launch_of_two(tmp_path, monkeypatch) -> None:
     refused("not the expected 2", lambda: trainer(tmp_path, expected_processes=2), RuntimeError)
-    chosen = arguments(tmp_path)
+    args = arguments(tmp_path)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    refused("WORLD_SIZE is 2", lambda: UnmaskTrainer(warm_model(), chosen, puzzles(8), sudoku_task()), RuntimeError)
+    refused("WORLD_SIZE is 2", lambda: trainer(tmp_path, args=args), RuntimeError)

@@ -18,8 +18,9 @@ from dllm_rl.sft import SftDataset
 from dllm_rl.training.trainer import UnmaskTrainer
 from llm_rl.training.errors import CheckpointError
 from llm_rl.training.identity import fingerprint
+from llm_rl.training.manifest import write_manifest
 from llm_rl.training.run_folder import run_lock
-from tests.dllm_rl.helpers.tiny_training import puzzles, sft_trainer, sudoku_task, trainer, untimed
+from tests.dllm_rl.helpers.tiny_training import logged, puzzles, sft_trainer, sudoku_task, trained, trainer, untimed
 from tests.helpers.refusals import refused
 
 SAVING: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2}
@@ -29,13 +30,20 @@ SAVING: dict[str, Any] = {"save_strategy": "steps", "save_steps": 1, "max_steps"
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two steps with a checkpoint after each, to be copied."""
     folder = tmp_path_factory.mktemp("saved")
-    trainer(folder, **SAVING).train()
+    trained(folder, **SAVING)
     return folder
 
 
 @pytest.fixture
 def run_folder(saved: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(saved, tmp_path / "run"))
+
+
+def continued(folder: Path, start: Path | str = "last", **settings: Any) -> UnmaskTrainer:
+    """A run that went on from a checkpoint."""
+    run = trainer(folder, **settings)
+    run.train(resume_from_checkpoint=str(start))
+    return run
 
 
 def no_step(*args: Any, **kwargs: Any) -> None:
@@ -76,54 +84,43 @@ def test_a_run_that_has_ended_takes_no_further_step(tmp_path, monkeypatch, make,
         ({"optim": "sgd", "resume_with_changes": True}, r"another kind of optimizer than sgd; start a new run"),
     ],
 )
-def test_a_run_does_not_go_on_as_another(run_folder: Path, change: dict[str, Any], message: str) -> None:
-    with pytest.raises(CheckpointError, match=message):
-        trainer(run_folder, **{**SAVING, **change}).train(resume_from_checkpoint="last")
+def test_a_run_does_not_go_on_as_another(run_folder, change, message) -> None:
+    refused(message, lambda: continued(run_folder, **{**SAVING, **change}), CheckpointError)
 
 
-def test_what_changes_no_mathematics_is_said(run_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_changes_no_mathematics_is_said(run_folder, caplog) -> None:
     changes = {"max_steps": 3, "logging_steps": 3, "max_tokens_per_pass": 4096}
     with caplog.at_level(logging.WARNING, "llm_rl"):
-        run = trainer(run_folder, **{**SAVING, **changes})
-        run.train(resume_from_checkpoint="last")
-    assert run.state.global_step == 3
+        assert continued(run_folder, **{**SAVING, **changes}).state.global_step == 3
     for said in ("max_steps: 2, now 3", "logging_steps: 1, now 3", "max_tokens_per_pass: 65536, now 4096"):
         assert said in caplog.text
 
 
 @pytest.mark.parametrize("rates", [{}, {"sft_learning_rate": 2e-3}])
-def test_asked_for_changes_act(tmp_path: Path, rates: dict[str, float]) -> None:
-    trainer(tmp_path, **SAVING, lr_scheduler_type="linear", **rates).train()
-    changed = {**SAVING, "learning_rate": 5e-3, "adam_beta2": 0.9, "weight_decay": 0.1, "gamma": 0.5, "max_steps": 4}
-    run = trainer(tmp_path, **changed, lr_scheduler_type="linear", resume_with_changes=True, **rates)
-    run.train(resume_from_checkpoint="last")
-    assert [line["learning_rate"] for line in run.state.log_history if "loss" in line] == pytest.approx(
-        [1e-3, 5e-4, 2.5e-3, 1.25e-3]
-    )
+def test_asked_for_changes_act(tmp_path, rates) -> None:
+    trained(tmp_path, **SAVING, lr_scheduler_type="linear", **rates)
+    changes = {"learning_rate": 5e-3, "adam_beta2": 0.9, "weight_decay": 0.1, "gamma": 0.5, "max_steps": 4}
+    run = continued(tmp_path, **{**SAVING, **changes}, lr_scheduler_type="linear", resume_with_changes=True, **rates)
+    assert logged(run, "learning_rate") == pytest.approx([1e-3, 5e-4, 2.5e-3, 1.25e-3])
     assert all(group["betas"][1] == 0.9 for group in run.optimizer.param_groups)
-    assert run.optimizer.param_groups[0]["weight_decay"] == 0.1
-    assert run.changed == {"learning_rate", "adam_beta2", "weight_decay", "gamma", "max_steps"}
+    assert run.optimizer.param_groups[0]["weight_decay"] == 0.1 and run.changed == changes.keys()
 
 
-def test_changes_between_the_updates_on_a_roll_out_are_refused(tmp_path: Path) -> None:
-    settings = {**SAVING, "num_iterations": 2}
-    trainer(tmp_path, **{**settings, "max_steps": 1}).train()
-    with pytest.raises(CheckpointError, match=r"step 1 lies between the updates .*\['num_generations'\]"):
-        trainer(tmp_path, **settings, num_generations=2, resume_with_changes=True).train(resume_from_checkpoint="last")
+def test_changes_between_the_updates_on_a_roll_out_are_refused(tmp_path) -> None:
+    settings, changes = {**SAVING, "num_iterations": 2}, {"num_generations": 2, "resume_with_changes": True}
+    trained(tmp_path, **{**settings, "max_steps": 1})
+    told = r"step 1 lies between the updates .*\['num_generations'\]"
+    refused(told, lambda: continued(tmp_path, **settings, **changes), CheckpointError)
     shutil.rmtree(tmp_path)
-    trainer(tmp_path, **settings).train()
-    run = trainer(tmp_path, **{**settings, "max_steps": 4}, num_generations=2, resume_with_changes=True)
-    run.train(resume_from_checkpoint="last")
-    assert run.state.global_step == 4
+    trained(tmp_path, **settings)
+    assert continued(tmp_path, **{**settings, "max_steps": 4}, **changes).state.global_step == 4
 
 
-def test_changes_do_not_mix_with_later_checkpoints_of_the_old_run(run_folder: Path, tmp_path: Path) -> None:
-    changes = {**SAVING, "gamma": 0.5, "resume_with_changes": True}
-    with pytest.raises(CheckpointError, match=r"holds checkpoint-2, which .* from checkpoint-1 would mix"):
-        trainer(run_folder, **changes).train(resume_from_checkpoint=str(run_folder / "checkpoint-1"))
-    run = trainer(tmp_path / "other", **changes)
-    run.train(resume_from_checkpoint=str(run_folder / "checkpoint-1"))
-    assert run.state.global_step == 2
+def test_changes_do_not_mix_with_later_checkpoints_of_the_old_run(run_folder, tmp_path) -> None:
+    changes, start = {**SAVING, "gamma": 0.5, "resume_with_changes": True}, run_folder / "checkpoint-1"
+    told = r"holds checkpoint-2, which .* from checkpoint-1 would mix"
+    refused(told, lambda: continued(run_folder, start, **changes), CheckpointError)
+    assert continued(tmp_path / "other", start, **changes).state.global_step == 2
 
 
 FILES = [
@@ -143,7 +140,7 @@ def cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size - 1)
 
 
-def test_every_file_that_resuming_reads_is_watched(saved: Path) -> None:
+def test_every_file_that_resuming_reads_is_watched(saved) -> None:
     assert {path.name for path in (saved / "checkpoint-2").iterdir()} >= set(FILES)
     listed = json.loads((saved / "checkpoint-2" / "manifest.json").read_text())
     assert listed.keys() == {path.name for path in (saved / "checkpoint-2").iterdir()} - {"manifest.json"}
@@ -151,21 +148,20 @@ def test_every_file_that_resuming_reads_is_watched(saved: Path) -> None:
 
 @pytest.mark.parametrize("damage", [Path.unlink, cut, flip])
 @pytest.mark.parametrize("name", FILES)
-def test_damage_is_named_and_the_last_whole_checkpoint_taken(saved, tmp_path, caplog, name, damage) -> None:
+def test_damage_is_named_and_the_last_whole_checkpoint_taken(run_folder, caplog, name, damage) -> None:
     """Without training: the part that chooses where to start."""
-    folder = Path(shutil.copytree(saved, tmp_path / "run"))
-    damage(folder / "checkpoint-2" / name)
-    run = trainer(folder, **SAVING)
+    damage(run_folder / "checkpoint-2" / name)
+    run = trainer(run_folder, **SAVING)
     run._settings = {"arguments": {}}
     with pytest.raises(CheckpointError) as caught:
-        run._starting_point(folder, str(folder / "checkpoint-2"))
-    assert name in str(caught.value) and f"the last whole checkpoint is {folder / 'checkpoint-1'}" in str(caught.value)
+        run._starting_point(run_folder, str(run_folder / "checkpoint-2"))
     with pytest.raises(CheckpointError, match="of a run with other settings"):  # so it got to the comparison of runs
-        run._starting_point(folder, "last")
-    assert name in caplog.text and f"the last whole checkpoint is {folder / 'checkpoint-1'}" in caplog.text
+        run._starting_point(run_folder, "last")
+    for told in (str(caught.value), caplog.text):
+        assert name in told and f"the last whole checkpoint is {run_folder / 'checkpoint-1'}" in told
 
 
-def test_a_damaged_last_checkpoint_costs_its_steps_alone(saved: Path, run_folder: Path) -> None:
+def test_a_damaged_last_checkpoint_costs_its_steps_alone(saved, run_folder) -> None:
     flip(run_folder / "checkpoint-2" / "optimizer.pt")
     run = trainer(run_folder, **SAVING)
     run.train(resume_from_checkpoint=True)
@@ -173,35 +169,28 @@ def test_a_damaged_last_checkpoint_costs_its_steps_alone(saved: Path, run_folder
     assert untimed(run.state.log_history)[:2] == untimed(whole)
     flip(run_folder / "checkpoint-1" / "optimizer.pt")
     flip(run_folder / "checkpoint-2" / "optimizer.pt")
-    with pytest.raises(CheckpointError, match=r"no checkpoint of .* is whole: .*checkpoint-2/optimizer.pt"):
-        trainer(run_folder, **SAVING).train(resume_from_checkpoint="last")
+    told = r"no checkpoint of .* is whole: .*checkpoint-2/optimizer.pt"
+    refused(told, lambda: continued(run_folder, **SAVING), CheckpointError)
 
 
-def test_files_that_are_whole_and_wrong_are_named(run_folder: Path) -> None:
-    """A checkpoint whose manifest was written anew after its weights were taken from another model."""
-    from safetensors.torch import load_file, save_file
-
-    from llm_rl.training.manifest import write_manifest
-
-    weights = load_file(run_folder / "checkpoint-2" / "model.safetensors")
+def test_files_that_are_whole_and_wrong_are_named(run_folder) -> None:
+    """A checkpoint whose manifest was written anew after its optimizer was taken from another model."""
     torch.save({"state": {}, "param_groups": []}, run_folder / "checkpoint-2" / "optimizer.pt")
-    save_file(weights, run_folder / "checkpoint-2" / "model.safetensors", {"format": "pt"})
     write_manifest(run_folder / "checkpoint-2")
-    with pytest.raises(CheckpointError, match=r"checkpoint-2 cannot be loaded: ValueError: .*parameter group"):
-        trainer(run_folder, **{**SAVING, "max_steps": 3}).train(resume_from_checkpoint="last")
+    told = r"checkpoint-2 cannot be loaded: ValueError: .*parameter group"
+    refused(told, lambda: continued(run_folder, **{**SAVING, "max_steps": 3}), CheckpointError)
 
 
 def test_a_fresh_run_leaves_old_checkpoints_alone_unless_asked(run_folder, tmp_path, caplog) -> None:
-    with pytest.raises(CheckpointError, match=r"holds checkpoint-2 of an earlier run; .*overwrite_output_dir=True"):
-        trainer(run_folder, **SAVING).train()
+    one_step, told = {**SAVING, "max_steps": 1}, r"holds checkpoint-2 of an earlier run; .*overwrite_output_dir=True"
+    refused(told, lambda: trained(run_folder, **SAVING), CheckpointError)
     assert (run_folder / "checkpoint-1").is_dir()
-    trainer(run_folder, **{**SAVING, "max_steps": 1}, overwrite_output_dir=True, seed=8).train()
+    trained(run_folder, **one_step, overwrite_output_dir=True, seed=8)
     assert [path.name for path in run_folder.glob("checkpoint-*")] == ["checkpoint-1"]
-    fresh = trainer(tmp_path / "new", **{**SAVING, "max_steps": 1})
-    fresh.train(resume_from_checkpoint="last")
+    fresh = continued(tmp_path / "new", **one_step)
     assert fresh.state.global_step == 1 and "no checkpoint yet: starting from the beginning" in caplog.text
-    with pytest.raises(CheckpointError, match=r"nowhere cannot be continued from: .* has no manifest.json"):
-        trainer(tmp_path / "new", **SAVING).train(resume_from_checkpoint=str(tmp_path / "nowhere"))
+    told = r"nowhere cannot be continued from: .* has no manifest.json"
+    refused(told, lambda: continued(tmp_path / "new", tmp_path / "nowhere", **SAVING), CheckpointError)
 
 
 def _hold(folder: Path, held: Any, done: Any) -> None:
@@ -210,7 +199,7 @@ def _hold(folder: Path, held: Any, done: Any) -> None:
         done.wait(60)
 
 
-def test_a_second_writer_is_told_who_holds_the_folder(tmp_path: Path) -> None:
+def test_a_second_writer_is_told_who_holds_the_folder(tmp_path) -> None:
     context = multiprocessing.get_context("fork")
     held, done = context.Event(), context.Event()
     process = context.Process(target=_hold, args=(tmp_path, held, done))
@@ -218,19 +207,19 @@ def test_a_second_writer_is_told_who_holds_the_folder(tmp_path: Path) -> None:
     assert held.wait(60)
     run = trainer(tmp_path)
     refused(f"in use by process {process.pid} on .* since 20.*choose another", lambda: run.train(), CheckpointError)
-    os.kill(process.pid, 9)  # type: ignore[arg-type]
+    os.kill(process.pid, 9)
     process.join()
     run.train()
     assert run.state.global_step == 1
 
 
-def test_a_folder_that_cannot_be_written_to_is_found_before_training(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_to_is_found_before_training(tmp_path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointError, match="file/run cannot be written to: Not a directory; choose another"):
-        trainer(tmp_path / "file" / "run")
+    told = "file/run cannot be written to: Not a directory; choose another"
+    refused(told, lambda: trainer(tmp_path / "file" / "run"), CheckpointError)
 
 
-def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_that_are_not_finite_are_not_saved(tmp_path, monkeypatch) -> None:
     run = trainer(tmp_path, **SAVING, save_total_limit=1)
 
     def break_weights(*args: Any, **kwargs: Any) -> Any:
@@ -242,7 +231,6 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(run, "forward_backward", break_weights)
     refused(r"weights are not finite, model\.\S+ among them", lambda: run.train(), FloatingPointError)
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-1"]
-    assert isinstance(run, UnmaskTrainer)
 
 
 def test_a_fingerprint_sees_every_value() -> None:
@@ -263,7 +251,7 @@ def test_a_fingerprint_sees_every_value() -> None:
     assert fingerprint(puzzles(4)) != fingerprint(puzzles(4, seed=2))
 
 
-def test_a_fingerprint_reads_what_rows_share_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fingerprint_reads_what_rows_share_once(monkeypatch) -> None:
     """Rows of an `SftDataset` share all problems, which would be read as often as there are rows."""
     problems = sudoku_task(with_tail=True).batch(puzzles(12))
     data = SftDataset(problems)
@@ -293,11 +281,9 @@ def test_a_fingerprint_reads_what_rows_share_once(monkeypatch: pytest.MonkeyPatc
 class AlreadyOver(TrainerCallback):
     """Ends a run before its first step, as a budget does that was spent before a restart."""
 
-    def on_train_begin(self, args, state, control, **kwargs):  # type: ignore[no-untyped-def]
+    def on_train_begin(self, args, state, control, **kwargs):
         control.should_training_stop = True
 
 
-def test_a_callback_may_end_a_run_before_its_first_step(run_folder: Path) -> None:
-    run = trainer(run_folder, **{**SAVING, "max_steps": 5}, callbacks=[AlreadyOver()])
-    run.train(resume_from_checkpoint="last")
-    assert run.state.global_step == 2
+def test_a_callback_may_end_a_run_before_its_first_step(run_folder) -> None:
+    assert continued(run_folder, **{**SAVING, "max_steps": 5}, callbacks=[AlreadyOver()]).state.global_step == 2

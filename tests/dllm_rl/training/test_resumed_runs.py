@@ -1,9 +1,5 @@
 """A run that was stopped and resumed ends bit for bit as one that was left alone, with every trainer and model."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
@@ -22,7 +18,7 @@ class StopAt(TrainerCallback):
     def __init__(self, step: int) -> None:
         self.step = step
 
-    def on_step_end(self, args, state, control, **kwargs):  # type: ignore[no-untyped-def]
+    def on_step_end(self, args, state, control, **kwargs):
         control.should_training_stop = state.global_step == self.step
 
 
@@ -38,7 +34,7 @@ PARTS = {"max_steps": 6, "num_mini_batches": 3, **TWICE, "policy_weight": 0.0, "
 OWN = {"kept_weight": 1.0, "ce_weight": 1.0, "ce_target": "own", "on_error": "guard", "num_generations": 1}
 OTHERS = {**TWICE, "max_steps": 4, "gradient_checkpointing": True}
 TAUGHT = {"max_steps": 4, "learning_rate": 1e-3}
-RUNS: dict[str, tuple[Callable[..., Any], Callable[[int], nn.Module], int, dict[str, Any]]] = {
+RUNS = {
     "plain": (trainer, own, 3, COSINE),
     "in the second epoch": (trainer, own, 3, {**COSINE, "count": 4}),
     "between two epochs": (trainer, own, 3, {**COSINE, "count": 6}),
@@ -64,7 +60,7 @@ RUNS: dict[str, tuple[Callable[..., Any], Callable[[int], nn.Module], int, dict[
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_that_was_stopped_ends_bit_for_bit_as_one_left_alone(tmp_path: Path, name: str) -> None:
+def test_a_run_that_was_stopped_ends_bit_for_bit_as_one_left_alone(tmp_path, name) -> None:
     make, start, stop, settings = RUNS[name]
     whole = make(tmp_path / "whole", start(0), **{"save_strategy": "no", **settings})
     whole.train()

@@ -1,4 +1,3 @@
-import copy
 from collections import Counter
 from dataclasses import replace
 
@@ -11,19 +10,11 @@ from hypothesis import strategies as st
 import dllm_rl.training.trainer
 from dllm_rl.decoding import Decoding
 from dllm_rl.decoding.rollouts import rollout
-from dllm_rl.training.trainer import UnmaskTrainer
 from dllm_rl.training.update import objective_pass
 from llm_rl.training.sampler import RepeatedBatchSampler
-from tests.dllm_rl.helpers.tiny_training import (
-    KeepGradients,
-    arguments,
-    logged,
-    puzzles,
-    sudoku_task,
-    trainer,
-    untimed,
-    warm_model,
-)
+from tests.dllm_rl.helpers.tiny_training import KeepGradients, logged, puzzles, trained, trainer, untimed, warm_model
+from tests.dllm_rl.helpers.update_checks import run as objective
+from tests.dllm_rl.helpers.weights import moved_from, weights
 from tests.helpers.drawn import first_with
 
 ON_FRESH_ROLLOUTS = {
@@ -50,10 +41,8 @@ def test_sampler_repeats_blocks_of_a_permutation(length, block, repeats, seed, e
     indices = list(sampler)
     assert len(indices) == len(sampler)
     blocks = np.array(indices).reshape(-1, repeats, block)
-    assert len(blocks) == length // block
-    assert (blocks == blocks[:, :1]).all()
-    assert set(indices) <= set(range(length))
-    assert set(Counter(indices).values()) == {repeats}
+    assert len(blocks) == length // block and (blocks == blocks[:, :1]).all()
+    assert set(indices) <= set(range(length)) and set(Counter(indices).values()) == {repeats}
     assert list(sampler) == indices
     again = RepeatedBatchSampler(length, block, repeats, seed)
     again.set_epoch(epoch)
@@ -73,8 +62,7 @@ def test_sampler_reshuffles_with_epoch_and_seed():
 @pytest.mark.parametrize("accumulated", [1, 2])
 def test_epochs_visit_every_puzzle_in_a_new_order(tmp_path, rollouts, accumulated):
     per_epoch = 8 // (2 * accumulated)
-    run = trainer(tmp_path, max_steps=2 * 2 * per_epoch, num_iterations=2, gradient_accumulation_steps=accumulated)
-    run.train()
+    trained(tmp_path, max_steps=2 * 2 * per_epoch, num_iterations=2, gradient_accumulation_steps=accumulated)
     assert len(rollouts) == 8
     seen = [record.problems.layout.puzzle.tobytes() for record in rollouts]  # the first puzzle of each batch
     boards = [record.problems.boards(record.problems.responses).tobytes() for record in rollouts]
@@ -83,14 +71,9 @@ def test_epochs_visit_every_puzzle_in_a_new_order(tmp_path, rollouts, accumulate
 
 
 def test_logged_metrics(tmp_path):
-    run = trainer(tmp_path, max_steps=3)
-    run.train()
-    lines = run.state.log_history[:3]
-    for line in lines:
+    for line in trained(tmp_path, max_steps=3).state.log_history[:3]:
         assert line.keys() >= ON_FRESH_ROLLOUTS
-        assert line["clip_frac"] == 0
-        assert line["max_log_ratio_at_update_0"] < 1e-4
-        assert abs(line["approx_kl"]) < 1e-6
+        assert line["clip_frac"] == 0 and line["max_log_ratio_at_update_0"] < 1e-4 and abs(line["approx_kl"]) < 1e-6
         assert line["loss"] == pytest.approx(-line["objective_policy"] - line["objective_f"], abs=1e-5)
         for share in ("greedy_definite", "solved", "position_top_prob", "distinct_states"):
             assert 0 <= line[share] <= 1
@@ -101,9 +84,7 @@ def test_metrics_of_a_rollout_by_plain_loops(tmp_path, rollouts):
 
     def draw(seed):
         rollouts.clear()
-        run = trainer(tmp_path, warm_model().double(), seed=seed)
-        run.train()
-        return run
+        return trained(tmp_path, warm_model().double(), seed=seed)
 
     # A roll-out of which some groups have spread at some decision and some have none.
     run = first_with(lambda run: 0 < logged(run, "groups_without_spread")[0] < 1, draw, seed=7)
@@ -131,16 +112,13 @@ def test_metrics_of_a_rollout_by_plain_loops(tmp_path, rollouts):
     assert line["reward_std"] == pytest.approx(np.std(np.reshape(totals, (2, 4)), axis=1).mean())
     assert line["distinct_states"] == len(record.responses) / len(entropies)
     acted, counted, flat = [], 0, []
-    for puzzle in range(2):
+    for group in (range(4), range(4, 8)):
         for k in range(record.live.shape[1]):
-            members = [t for t in range(4 * puzzle, 4 * puzzle + 4) if record.state_of[t, k] >= 0]
+            members = [t for t in group if record.state_of[t, k] >= 0]
             acted += [-float(record.old_logprobs[t, k]) for t in members]
-            if members and k + 1 < record.decisions[4 * puzzle]:
+            if members and k + 1 < record.decisions[group[0]]:
                 counted += len(members)
-                returns = [
-                    discounted_rest(record, t, k, run.objective.gamma) for t in range(4 * puzzle, 4 * puzzle + 4)
-                ]
-                flat.append(np.ptp(returns) == 0)
+                flat.append(np.ptp([discounted_rest(record, t, k, run.objective.gamma) for t in group]) == 0)
     assert line["entropy"] == pytest.approx(np.mean(acted))
     assert line["masked_frac"] == pytest.approx(1 - counted / len(acted))
     assert line["groups_without_spread"] == pytest.approx(np.mean(flat))
@@ -156,9 +134,7 @@ def test_repeated_updates_move_away_from_the_rollout(tmp_path, rollouts):
 
     def draw(seed):
         rollouts.clear()
-        run = trainer(tmp_path, max_steps=6, num_iterations=3, learning_rate=1e-2, seed=seed)
-        run.train()
-        return run
+        return trained(tmp_path, max_steps=6, num_iterations=3, learning_rate=1e-2, seed=seed)
 
     run = first_with(lambda run: max(logged(run, "clip_frac")) > 0.02, draw, seed=7)
     assert len(rollouts) == 2
@@ -170,10 +146,7 @@ def test_repeated_updates_move_away_from_the_rollout(tmp_path, rollouts):
 
 
 def test_metrics_between_two_log_lines_are_pooled(tmp_path):
-    single = trainer(tmp_path, max_steps=2)
-    single.train()
-    pooled = trainer(tmp_path, max_steps=2, logging_steps=2)
-    pooled.train()
+    single, pooled = trained(tmp_path, max_steps=2), trained(tmp_path, max_steps=2, logging_steps=2)
     (line,) = [line for line in pooled.state.log_history if "solved" in line]
     for name in ("solved", "objective_f", "reward_mean"):
         assert line[name] == pytest.approx(np.mean(logged(single, name)), abs=1e-6)
@@ -184,32 +157,22 @@ def test_metrics_between_two_log_lines_are_pooled(tmp_path):
 def test_accumulated_gradient_is_the_mean_over_both_rollouts(tmp_path, rollouts, rates):
     gradients = KeepGradients()
     settings = {"gradient_accumulation_steps": 2, "max_grad_norm": 0.0, **rates}
-    run = trainer(tmp_path, warm_model().double(), callbacks=[gradients], **settings)
-    run.train()
+    run = trained(tmp_path, warm_model().double(), callbacks=[gradients], **settings)
     assert len(rollouts) == 2
 
-    def reference(choose):
-        model = warm_model().double()
-        for record in rollouts:
-            objective_pass(
-                model, record, lambda first, second: (-0.5 * choose(first, second)).backward(), config=run.objective
-            )
-        return [param.grad for param in model.parameters()]
+    def reference(*weights):
+        parts = [objective(warm_model().double(), record, run.objective, weights=weights)[1] for record in rollouts]
+        return [-0.5 * (one + other) for one, other in zip(*parts, strict=True)]
 
-    first = reference((lambda first, second: first) if rates else (lambda first, second: first + second))
-    torch.testing.assert_close(gradients.first[0], first, atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(gradients.first[0], reference(1, 0 if rates else 1), atol=1e-9, rtol=1e-9)
     if rates:
-        torch.testing.assert_close(gradients.second[0], reference(lambda first, second: second), atol=1e-9, rtol=1e-9)
-    objective = run.state.log_history[0]
-    assert objective["loss"] == pytest.approx(-objective["objective_policy"] - objective["objective_f"], abs=1e-5)
+        torch.testing.assert_close(gradients.second[0], reference(0, 1), atol=1e-9, rtol=1e-9)
+    line = run.state.log_history[0]
+    assert line["loss"] == pytest.approx(-line["objective_policy"] - line["objective_f"], abs=1e-5)
 
 
 def test_a_seed_fixes_the_run_and_another_changes_it(tmp_path):
-    histories = []
-    for seed in (1, 1, 2):
-        run = trainer(tmp_path, max_steps=2, seed=seed)
-        run.train()
-        histories.append(untimed(run.state.log_history))
+    histories = [untimed(trained(tmp_path, max_steps=2, seed=seed).state.log_history) for seed in (1, 1, 2)]
     assert histories[0] == histories[1] != histories[2]
 
 
@@ -223,22 +186,20 @@ def test_objective_or_gradient_that_is_not_finite_raises_before_the_step(tmp_pat
         return replace(result, terms={"policy": float("nan")})
 
     run = trainer(tmp_path, **rates)
-    before = copy.deepcopy(run.model.state_dict())
+    before = weights(run.model)
     monkeypatch.setattr(dllm_rl.training.trainer, "objective_pass", broken)
     with pytest.raises(FloatingPointError, match="gradient norm inf" if rates else "loss is nan"):
         run.train()
-    assert all(torch.equal(value, before[name]) for name, value in run.model.state_dict().items())
+    assert not moved_from(before, run.model)
 
 
 def test_training_raises_the_expected_reward(tmp_path):
     """Of roll-outs before and after, of all puzzles; with six seeds it rises by 0.4 or more."""
-    run = trainer(tmp_path, max_steps=20, num_generations=8, learning_rate=3e-3, rl_learning_rate=1e-3)
-    run.train()
+    run = trained(tmp_path, max_steps=20, num_generations=8, learning_rate=3e-3, rl_learning_rate=1e-3)
+    problems, how = run.task.batch(puzzles(8)), Decoding("policy", policy=run.policy, on_error="end")
     reward = []
     for model in (warm_model(), run.model):
-        generator = torch.Generator().manual_seed(0)
-        how = Decoding("policy", policy=run.policy, on_error="end")
-        record = rollout(model, sudoku_task().batch(puzzles(8)), how, num_generations=16, generator=generator)
+        record = rollout(model, problems, how, num_generations=16, generator=torch.Generator().manual_seed(0))
         reward.append(float(record.visited_rewards.sum(1).mean()))
     assert reward[1] > reward[0] + 0.1
 
@@ -246,8 +207,7 @@ def test_training_raises_the_expected_reward(tmp_path):
 def test_prompts_of_different_length_and_data_seed(tmp_path):
     mixed = [*puzzles(4), *puzzles(4, seed=2, template="short")]
     assert len({puzzle.prompt_length for puzzle in mixed}) == 2
-    run = UnmaskTrainer(warm_model(), arguments(tmp_path, max_steps=4, data_seed=3), mixed, sudoku_task())
-    run.train()
+    run = trained(tmp_path, data=mixed, max_steps=4, data_seed=3)
     assert all(shift < 1e-4 for shift in logged(run, "max_log_ratio_at_update_0"))
 
 

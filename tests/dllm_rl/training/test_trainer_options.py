@@ -11,11 +11,11 @@ from dllm_rl.sudoku import Tail
 from dllm_rl.training.trainer import UnmaskTrainer
 from dllm_rl.training.update import objective_pass
 from sudoku_env.logic import definite_cells
-from tests.dllm_rl.helpers.tiny_training import KeepGradients, logged, recorded, sudoku_task, trainer, warm_model
+from tests.dllm_rl.helpers.tiny_training import KeepGradients, logged, recorded, sudoku_task, trained, warm_model
+from tests.dllm_rl.helpers.update_checks import run as objective
 from tests.helpers.drawn import first_with
 
 TWO_RATES = {"rl_learning_rate": 2e-3, "sft_learning_rate": 5e-4}
-FURTHER = {"ce_weight": 0.3}
 
 
 @pytest.fixture
@@ -25,12 +25,11 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Rollout, dict[str, Any
 
 
 def with_tail(folder: Any, tail: Tail = "free", **changes: Any) -> UnmaskTrainer:
-    return trainer(folder, task=sudoku_task(with_tail=True, tail=tail), **changes)
+    return trained(folder, task=sudoku_task(with_tail=True, tail=tail), **changes)
 
 
 def test_position_temperature_falls_linearly_and_stays_for_all_updates_on_a_rollout(tmp_path, passes):
-    run = trainer(tmp_path, max_steps=4, num_iterations=2, position_temperature_end=0.5)
-    run.train()
+    run = trained(tmp_path, max_steps=4, num_iterations=2, position_temperature_end=0.5)
     assert logged(run, "position_temperature") == [1.0, 0.75]
     assert [record.policy.position_temperature for record, _ in passes] == [1.0, 1.0, 0.75, 0.75]
     assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-4
@@ -41,9 +40,7 @@ def test_decisions_on_several_positions_reach_roll_outs_and_updates(tmp_path, ro
 
     def draw(seed: int) -> UnmaskTrainer:
         rollouts.clear()
-        run = trainer(tmp_path, max_steps=4, num_iterations=2, seed=seed, **changes)
-        run.train()
-        return run
+        return trained(tmp_path, max_steps=4, num_iterations=2, seed=seed, **changes)
 
     run = first_with(lambda _: any(bool(record.errors.any()) for record in rollouts), draw, seed=7)
     assert len(rollouts) == 2 and all(record.positions.shape[2] == 3 for record in rollouts)
@@ -57,42 +54,31 @@ def test_decisions_on_several_positions_reach_roll_outs_and_updates(tmp_path, ro
 @pytest.mark.parametrize("rates", [{}, TWO_RATES])
 def test_the_cross_entropy_goes_with_the_second(tmp_path, rollouts, rates):
     gradients = KeepGradients()
+    settings = {"max_grad_norm": 0.0, "max_steps": 2, "ce_weight": 0.3, **rates}
+    run = trained(tmp_path, warm_model().double(), callbacks=[gradients], **settings)
     model = warm_model().double()
-    settings = {"max_grad_norm": 0.0, "max_steps": 2, **FURTHER, **rates}
-    run = trainer(tmp_path, warm_model().double(), callbacks=[gradients], **settings)
-    run.train()
-    first, second = [], []
-
-    def backward(rl: torch.Tensor, sft: torch.Tensor) -> None:
-        first.append(torch.autograd.grad(-rl, list(model.parameters()), retain_graph=True, allow_unused=True))
-        second.append(torch.autograd.grad(-sft, list(model.parameters())))
-
-    result = objective_pass(model, rollouts[0], backward, config=run.objective)
+    (result, first), (_, second) = (
+        objective(model, rollouts[0], run.objective, weights=weights) for weights in ((-1, 0), (0, -1))
+    )
     line = run.state.log_history[0]
     for name in ("policy", "f", "ce"):
         assert line[f"objective_{name}"] == pytest.approx(result.terms[name], abs=1e-5)
     assert line["loss"] == pytest.approx(-result.objective, abs=1e-5)
-    ((first_parts,), (second_parts,)) = (first, second)
-    none = [torch.zeros_like(parameter) for parameter in model.parameters()]
-    first_parts = [zero if part is None else part for part, zero in zip(first_parts, none, strict=True)]
     if rates:
-        torch.testing.assert_close(gradients.first[0], first_parts, atol=1e-9, rtol=1e-9)
-        torch.testing.assert_close(gradients.second[0], list(second_parts), atol=1e-9, rtol=1e-9)
+        torch.testing.assert_close(gradients.first[0], first, atol=1e-9, rtol=1e-9)
+        torch.testing.assert_close(gradients.second[0], second, atol=1e-9, rtol=1e-9)
     else:
-        both = [left + right for left, right in zip(first_parts, second_parts, strict=True)]
+        both = [left + right for left, right in zip(first, second, strict=True)]
         torch.testing.assert_close(gradients.first[0], both, atol=1e-9, rtol=1e-9)
 
 
 def test_terms_without_weight_are_not_logged(tmp_path):
-    run = trainer(tmp_path)
-    run.train()
-    assert "objective_ce" not in run.state.log_history[0]
+    assert "objective_ce" not in trained(tmp_path).state.log_history[0]
 
 
 def test_cross_entropy_alone_learns_the_answers_on_its_own_states(tmp_path, rollouts):
     changes = {"policy_weight": 0.0, "f_weight": 0.0, "ce_weight": 1.0, "reduction": "mean", "learning_rate": 3e-3}
     run = with_tail(tmp_path, max_steps=20, **changes)
-    run.train()
     absent = ("objective_policy", "objective_f", "clip_frac", "masked_frac")
     assert not any(logged(run, name) for name in absent)  # what has no weight is neither computed nor logged
     before, after = (
@@ -105,7 +91,7 @@ def test_cross_entropy_alone_learns_the_answers_on_its_own_states(tmp_path, roll
 
 @pytest.mark.parametrize("tail", ["prefill", "scored"])
 def test_the_tail_reaches_the_rollout(tmp_path, rollouts, tail):
-    with_tail(tmp_path, tail=tail).train()
+    with_tail(tmp_path, tail=tail)
     (record,) = rollouts
     masked = record.problems.open_tail(record.problems.responses, torch.arange(2))
     assert bool(masked.any()) == bool(record.problems.scored.any()) == (tail == "scored")
@@ -113,14 +99,12 @@ def test_the_tail_reaches_the_rollout(tmp_path, rollouts, tail):
 
 def test_rule_and_pass_size_reach_the_rollout_and_the_update(tmp_path, rollouts, passes):
     naked = sudoku_task(rule="naked_single")
-    whole = trainer(tmp_path, warm_model().double(), task=naked)
-    whole.train()
-    parts = trainer(tmp_path, warm_model().double(), task=naked, max_masked_per_pass=12)
-    parts.train()
+    whole = trained(tmp_path, warm_model().double(), task=naked)
+    parts = trained(tmp_path, warm_model().double(), task=naked, max_masked_per_pass=12)
     assert passes[1][1]["max_masked"] == 12
     assert torch.equal(rollouts[0].definite, rollouts[1].definite)
     assert logged(parts, "loss") == pytest.approx(logged(whole, "loss"))
-    trainer(tmp_path).train()
+    trained(tmp_path)
     for record, rule in ((rollouts[0], "naked_single"), (rollouts[2], "singles")):
         cells = torch.from_numpy(definite_cells(record.problems.boards(record.responses), rule) > 0)
         assert torch.equal(record.definite[:, torch.tensor(record.problems.layout.cell_positions)], cells)
@@ -129,13 +113,11 @@ def test_rule_and_pass_size_reach_the_rollout_and_the_update(tmp_path, rollouts,
 def test_a_share_of_the_states_is_drawn_anew_at_each_step(tmp_path, monkeypatch):
     results = recorded(monkeypatch, "objective_pass", lambda args, kwargs, result: (args[1], result))
     changes = {"per_device_train_batch_size": 4, "num_generations": 8, "max_steps": 2}
-    run = trainer(tmp_path, state_fraction=0.5, **changes)
-    run.train()
+    run = trained(tmp_path, state_fraction=0.5, **changes)
     assert len(results) == 2 and run._noise(0, 0) != run._noise(1, 0)
     for record, result in results:
         states = record.state_of[record.live].unique()
-        drawn = record.state_of[result.evaluated].unique()
-        assert 0 < len(drawn) < len(states)
+        assert 0 < len(record.state_of[result.evaluated].unique()) < len(states)
     assert max(logged(run, "max_log_ratio_at_update_0")) < 1e-4
 
 
@@ -149,7 +131,7 @@ def test_a_share_of_the_states_is_drawn_anew_at_each_step(tmp_path, monkeypatch)
 def test_mini_batches_deal_out_the_states_anew_in_each_pass(tmp_path, rollouts, monkeypatch, options):
     results = recorded(monkeypatch, "objective_pass", lambda args, kwargs, result: result.evaluated)
     weights = {"policy_weight": 0.0, "f_weight": 0.0, **options}
-    trainer(tmp_path, max_steps=6, num_mini_batches=3, num_iterations=2, **weights).train()
+    trained(tmp_path, max_steps=6, num_mini_batches=3, num_iterations=2, **weights)
     (record,) = rollouts
     first, second = torch.stack(results[:3]), torch.stack(results[3:])
     assert torch.equal(first.sum(0), record.live.long()) and torch.equal(second.sum(0), record.live.long())

@@ -9,10 +9,12 @@ from transformers import TrainerCallback
 
 from dllm_rl.training.two_rates import TwoRateOptimizer
 from dllm_rl.training.update import objective_pass
-from tests.dllm_rl.helpers.tiny_training import KeepGradients, logged, trainer, warm_model
+from tests.dllm_rl.helpers.policy_reference import gradients
+from tests.dllm_rl.helpers.tiny_training import KeepGradients, logged, trained, trainer, warm_model
 from tests.helpers.drawn import first_with
 
 RATES = (0.3, 0.05)
+TWO = {"rl_learning_rate": RATES[0], "sft_learning_rate": RATES[1]}
 
 
 def sgd(params, rate):
@@ -27,11 +29,17 @@ def parameter(*values):
     return nn.Parameter(torch.tensor(values))
 
 
+def with_slopes(param, rates, first, second, **options):
+    """An optimizer that was told a term of each kind with these slopes."""
+    optimizer = TwoRateOptimizer([param], sgd, rates, **options)
+    optimizer.add_second((param * torch.tensor(second)).sum())
+    (param * torch.tensor(first)).sum().backward()
+    return optimizer
+
+
 def test_sgd_by_hand():
     param = parameter(1.0, 2.0)
-    optimizer = TwoRateOptimizer([param], sgd, (0.1, 0.01))
-    optimizer.add_second((param * torch.tensor([4.0, 0.0])).sum())
-    (param * torch.tensor([2.0, 3.0])).sum().backward()
+    optimizer = with_slopes(param, (0.1, 0.01), [2.0, 3.0], [4.0, 0.0])
     optimizer.step()
     # 1 - 0.1 · 2 - 0.01 · 4 and 2 - 0.1 · 3
     torch.testing.assert_close(param.data, torch.tensor([0.76, 1.7]))
@@ -56,24 +64,18 @@ def test_a_parameter_that_only_one_term_reaches():
     optimizer.add_second((both + second).sum())
     (both + first).sum().backward()
     optimizer.step()
-    moved = [param.item() for param in (both, first, second, frozen)]
-    assert moved == pytest.approx([-1.1, -1.0, -0.1, 0.0])
+    assert [param.item() for param in (both, first, second, frozen)] == pytest.approx([-1.1, -1.0, -0.1, 0.0])
 
 
 def test_the_second_gradient_is_clipped_alone():
     param = parameter(0.0, 0.0)
-    optimizer = TwoRateOptimizer([param], sgd, (1.0, 1.0), max_grad_norm=1.0)
-    optimizer.add_second((param * torch.tensor([30.0, 40.0])).sum())
-    (param * torch.tensor([5.0, 0.0])).sum().backward()
-    optimizer.step()
+    with_slopes(param, (1.0, 1.0), [5.0, 0.0], [30.0, 40.0], max_grad_norm=1.0).step()
     torch.testing.assert_close(param.data, torch.tensor([-5.6, -0.8]))
 
 
 def test_zero_grad_forgets_both_gradients():
     param = parameter(0.0, 0.0)
-    optimizer = TwoRateOptimizer([param], sgd, (1.0, 1.0))
-    optimizer.add_second(param.sum())
-    param.sum().backward()
+    optimizer = with_slopes(param, (1.0, 1.0), [1.0, 1.0], [1.0, 1.0])
     optimizer.zero_grad()
     optimizer.step()
     torch.testing.assert_close(param.data, torch.zeros(2))
@@ -138,21 +140,17 @@ def test_schedulers_reach_both_also_after_loading():
 @pytest.mark.parametrize("max_grad_norm", [0.0, 1e-3])
 def test_the_log_tells_the_norm_of_both_gradients_together_and_each_ones(tmp_path, max_grad_norm):
     """Before clipping; their sum has the norm that one rate for both would log, as the roll-out is the same."""
-    options = {"optim": "sgd", "max_grad_norm": max_grad_norm, "seed": 3}
-    one = trainer(tmp_path / "one", warm_model().double(), learning_rate=RATES[0], **options)
-    one.train()
     kept = KeepGradients()
-    unclipped = trainer(tmp_path / "kept", warm_model().double(), callbacks=[kept], rl_learning_rate=RATES[0],
-                        sft_learning_rate=RATES[1], **{**options, "max_grad_norm": 0.0})  # fmt: skip
-    unclipped.train()
-    both = trainer(
-        tmp_path / "both", warm_model().double(), rl_learning_rate=RATES[0], sft_learning_rate=RATES[1], **options
-    )
-    both.train()
-    line = both.state.log_history[0]
+
+    def ran(name, **settings):
+        return trained(tmp_path / name, warm_model().double(), optim="sgd", seed=3, **settings)
+
+    one = ran("one", learning_rate=RATES[0], max_grad_norm=max_grad_norm)
+    ran("kept", callbacks=[kept], **TWO, max_grad_norm=0.0)
+    line = ran("both", **TWO, max_grad_norm=max_grad_norm).state.log_history[0]
     assert line["grad_norm"] == pytest.approx(logged(one, "grad_norm")[0], rel=1e-6)
-    for name, gradients in (("rl", kept.first[0]), ("sft", kept.second[0])):
-        norm = float(torch.cat([gradient.flatten() for gradient in gradients]).norm())
+    for name, found in (("rl", kept.first[0]), ("sft", kept.second[0])):
+        norm = float(torch.cat([gradient.flatten() for gradient in found]).norm())
         assert line[f"{name}_grad_norm"] == pytest.approx(norm, rel=1e-6) and norm > 0
     assert (line["rl_learning_rate"], line["sft_learning_rate"]) == RATES
     assert not {"rl_grad_norm", "sft_learning_rate"} & set(one.state.log_history[0])
@@ -164,18 +162,9 @@ def test_trainer_step_is_plain_sgd_on_the_weighted_sum(tmp_path, rollouts, accum
 
     def draw(seed):
         rollouts.clear()
-        run = trainer(
-            tmp_path,
-            warm_model().double(),
-            rl_learning_rate=RATES[0],
-            sft_learning_rate=RATES[1],
-            optim="sgd",
-            max_grad_norm=0.0,
-            gradient_accumulation_steps=accumulated,
-            max_tokens_per_pass=150,  # several micro-batches
-            seed=seed,
-        )
-        run.train()
+        options = {"max_tokens_per_pass": 150, "gradient_accumulation_steps": accumulated}  # several micro-batches
+        options |= {"optim": "sgd", "max_grad_norm": 0.0, "seed": seed}
+        run = trained(tmp_path, warm_model().double(), **TWO, **options)
         assert len(rollouts) == accumulated
         return run, [steps_of_one_term(record, run.objective, RATES, accumulated) for record in rollouts]
 
@@ -184,9 +173,8 @@ def test_trainer_step_is_plain_sgd_on_the_weighted_sum(tmp_path, rollouts, accum
         return all(max(step.abs().max() for step in term) > 1e-3 for terms in found for term in terms)
 
     run, found = first_with(both_terms_move, draw, seed=7)
-    for start, after, *steps in zip(
-        warm_model().parameters(), run.model.parameters(), *(term for terms in found for term in terms), strict=True
-    ):
+    every = [term for terms in found for term in terms]
+    for start, after, *steps in zip(warm_model().parameters(), run.model.parameters(), *every, strict=True):
         torch.testing.assert_close(after, start.double() + sum(steps), atol=1e-12, rtol=0)
 
 
@@ -196,8 +184,7 @@ def steps_of_one_term(record, config, rates, accumulated):
 
     def backward(rl, sft):
         for term, rate in zip((rl, sft), rates, strict=True):
-            gradients = torch.autograd.grad(term, list(model.parameters()), retain_graph=True, allow_unused=True)
-            steps.append([torch.zeros(()) if part is None else rate * part / accumulated for part in gradients])
+            steps.append([rate * part / accumulated for part in gradients(term, model)])
 
     objective_pass(model, record, backward, config=config)
     assert len(steps) == 2  # one pass
@@ -213,15 +200,8 @@ class LearningRates(TrainerCallback):
 
 
 def test_trainer_schedule_reaches_both(tmp_path):
-    rates = LearningRates()
-    trainer(
-        tmp_path,
-        callbacks=[rates],
-        rl_learning_rate=0.004,
-        sft_learning_rate=0.002,
-        lr_scheduler_type="linear",
-        max_steps=4,
-    ).train()
+    rates, two = LearningRates(), {"rl_learning_rate": 0.004, "sft_learning_rate": 0.002}
+    trained(tmp_path, callbacks=[rates], **two, lr_scheduler_type="linear", max_steps=4)
     for step, seen in enumerate(rates.seen, start=1):
         left = 1 - step / 4
         assert seen == pytest.approx([0.004 * left] * 2 + [0.002 * left] * 2)
@@ -230,8 +210,7 @@ def test_trainer_schedule_reaches_both(tmp_path):
 def test_equal_rates_make_one_ordinary_optimizer(tmp_path):
     runs = []
     for rates in ({"learning_rate": 2e-3}, {"rl_learning_rate": 2e-3, "sft_learning_rate": 2e-3}):
-        run = trainer(tmp_path, max_steps=2, **rates)  # seeds
-        run.train()
+        run = trained(tmp_path, max_steps=2, **rates)  # seeds
         assert type(run.optimizer.optimizer) is AdamW
         assert logged(run, "learning_rate") == [2e-3, 2e-3]
         runs.append(run.model)
@@ -240,8 +219,7 @@ def test_equal_rates_make_one_ordinary_optimizer(tmp_path):
 
 
 def test_one_rate_alone_leaves_the_other_at_the_default(tmp_path):
-    run = trainer(tmp_path, learning_rate=0.25, sft_learning_rate=0.125)
-    optimizer = run.create_optimizer()
+    optimizer = trainer(tmp_path, learning_rate=0.25, sft_learning_rate=0.125).create_optimizer()
     assert isinstance(optimizer, TwoRateOptimizer)
     assert optimizer.first.param_groups[0]["lr"] == 0.25
     assert optimizer.second.param_groups[0]["lr"] == 0.125

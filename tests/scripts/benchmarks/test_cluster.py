@@ -7,31 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripts.benchmarks.cluster import (
-    ClusterArguments,
-    error_rate,
-    passes_of,
-    simulate,
-    states_of,
-    table,
-    traffic,
-    ways,
-)
+from scripts.benchmarks import cluster
+from scripts.benchmarks.cluster import ClusterArguments, passes_of, simulate, states_of, table, traffic, ways
 
 PLAIN, DEALT, ALL = ways(ClusterArguments())
 EVEN = ClusterArguments(cards=[8], puzzles=64, survival=1.0, distinct=1.0, host_pass=0.0, meeting=0.0)
 
 
 @given(st.floats(0.1, 1), st.integers(10, 60))
-def test_the_error_rate_gives_the_mean_length(survival: float, decisions: int) -> None:
-    rate = error_rate(survival, decisions)
+def test_the_error_rate_gives_the_mean_length(survival, decisions) -> None:
+    rate = cluster.error_rate(survival, decisions)
     # Σ_k (1 − q)^k over the decisions, in closed form.
     mean = decisions if rate < 1e-12 else (1 - (1 - rate) ** decisions) / rate
     assert mean / decisions == pytest.approx(survival, abs=1e-3)
 
 
 @given(st.lists(st.integers(0, 500), min_size=1, max_size=30), st.integers(1, 60))
-def test_passes_hold_all_states_and_no_more_than_fit(numbers: list[int], most: int) -> None:
+def test_passes_hold_all_states_and_no_more_than_fit(numbers, most) -> None:
     sizes = passes_of(np.array(numbers), most)
     assert sum(sizes) == sum(numbers) and all(0 < size <= most for size in sizes)
     assert len(sizes) == sum(-(-number // most) for number in numbers)
@@ -47,7 +39,7 @@ def test_what_cards_take_in() -> None:
 
 
 @pytest.mark.parametrize("cards", [1, 8, 64])
-def test_where_no_trajectory_ends_early_cards_wait_for_nothing_and_arithmetic_is_all(cards: int) -> None:
+def test_where_no_trajectory_ends_early_cards_wait_for_nothing_and_arithmetic_is_all(cards) -> None:
     states = states_of(EVEN, cards, np.random.default_rng(0))
     assert states.tolist() == [[64 // cards] + [64 // cards * 8] * 29] * cards
     step = simulate(EVEN, PLAIN, states, 0.0)

@@ -1,6 +1,5 @@
 """`scripts/benchmarks/decoding.py` as a user runs it."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -11,26 +10,26 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 from dllm_rl.decoding import STRATEGIES
 from sudoku_env.order import TIERS
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import ROOT, run_script
 from tests.scripts.helpers.page_data import page_data
+from tests.scripts.helpers.started import ON_ONE_THREAD
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[3]
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
     command = ROOT / "scripts" / "benchmarks" / "decoding.py", ["--output_dir", folder, *words]
-    return run_script(*command, env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}, timeout=300)
+    done = run_script(*command, env=ON_ONE_THREAD, timeout=300)
+    assert done.returncode == status, done.stderr[-3000:]
+    return done
 
 
-def test_tables_and_pictures(tmp_path: Path) -> None:
-    words = ["--max_puzzles", "6", "--tokens_per_step", "1", "4", "--threshold", "0.5", "6"]
-    words += ["--entropy_bound", "0", "3"]
-    done = run(tmp_path, *words)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        *("decode.gif", "order.png", "report.html", "table.csv", "tiers.csv")
-    ]
+def test_tables_and_pictures(tmp_path) -> None:
+    words = "--max_puzzles 6 --tokens_per_step 1 4 --threshold 0.5 6 --entropy_bound 0 3"
+    done = run(tmp_path, *words.split())
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "decode.gif", "order.png", "report.html", "table.csv", "tiers.csv",
+    }  # fmt: skip
     everything = pd.read_csv(tmp_path / "table.csv")
     by_threshold = everything[everything["threshold"].notna()].set_index(["strategy", "threshold"])
     by_bound = everything[everything["entropy_bound"].notna()].set_index(["strategy", "entropy_bound"])
@@ -65,11 +64,10 @@ def test_tables_and_pictures(tmp_path: Path) -> None:
         assert picture.width > 800
 
 
-def test_tokens_are_taken_back_beside_each_number_a_step(tmp_path: Path) -> None:
-    words = ["--max_puzzles", "5", "--strategies", "margin", "random", "--tokens_per_step", "2", "4"]
-    words += ["--remask_threshold", "0.2", "1", "--remask_count", "1", "--edit_threshold", "0.6", "--max_passes", "14"]
-    done = run(tmp_path, *words)
-    assert done.returncode == 0, done.stderr[-3000:]
+def test_tokens_are_taken_back_beside_each_number_a_step(tmp_path) -> None:
+    words = "--max_puzzles 5 --strategies margin random --tokens_per_step 2 4".split()
+    words += "--remask_threshold 0.2 1 --remask_count 1 --edit_threshold 0.6 --max_passes 14".split()
+    run(tmp_path, *words)
     table = pd.read_csv(tmp_path / "table.csv")
     back = table[table[["remask_threshold", "remask_count", "edit_threshold"]].notna().any(axis=1)]
     assert len(table) == 4 + 2 * 4 and len(back) == 2 * 4 and set(back["strategy"]) == {"margin"}
@@ -83,28 +81,23 @@ def test_tokens_are_taken_back_beside_each_number_a_step(tmp_path: Path) -> None
         (("--max_passes", "0"), "max_passes=0 must be at least 1"),
         (("--strategies", "probability", "--threshold", "0.9"), "reached by none of the scores"),
     ):
-        done = run(tmp_path / "bad", *words, *wrong)
-        assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+        done = run(tmp_path / "bad", *words, *wrong, status=2)
+        assert message in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_model_of_another_family_with_shifted_logits(tmp_path: Path) -> None:
+def test_a_model_of_another_family_with_shifted_logits(tmp_path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(ROOT / "data" / "models" / "llada-sudoku6x6")
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
-    )
-    BertForMaskedLM(config).save_pretrained(tmp_path / "model")
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     words = ["--model", str(tmp_path / "model"), "--shifted_logits", "--max_puzzles", "2", "--tokens_per_step", "5"]
-    done = run(tmp_path / "out", *words, "--strategies", "entropy", "random")
-    assert done.returncode == 0, done.stderr[-3000:]
+    run(tmp_path / "out", *words, "--strategies", "entropy", "random")
     table = pd.read_csv(tmp_path / "out" / "table.csv")
     assert table["strategy"].tolist() == ["entropy", "random"] and (table["solved"] == 0).all()
     assert (table["forward_passes"] <= 6).all()
 
 
-def test_a_list_of_packed_puzzles(tmp_path: Path) -> None:
+def test_a_list_of_packed_puzzles(tmp_path) -> None:
     (tmp_path / "list.txt").write_text("31.5244521.3......1.42...6....2.1...\n")
     words = ["--data", str(tmp_path / "list.txt"), "--strategies", "margin", "--tokens_per_step", "1"]
-    done = run(tmp_path, *words)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "list.txt: 1 puzzles" in done.stdout
+    assert "list.txt: 1 puzzles" in run(tmp_path, *words).stdout

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 
 
-def test_tables_by_boards_size_and_vocabulary(tmp_path: Path) -> None:
+def test_tables_by_boards_size_and_vocabulary(tmp_path) -> None:
     words = ["--steps", "40", "--rounds", "1", "--num_envs", "1", "8", "--sizes", "4", "9", "--vocabularies", "450"]
     script = ROOT / "scripts" / "benchmarks" / "environments.py"
     done = finished(script, [*words, "--output_dir", tmp_path], timeout=600)

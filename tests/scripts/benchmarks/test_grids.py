@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from scripts.benchmarks.grids import BLANKS, CLUES, DRAWN, bins_of, drawn_sets, file_sets, tiers_of
 from scripts.shared.small_tokenizer import build_small_tokenizer
@@ -46,7 +45,7 @@ def test_drawn_puzzles_are_of_the_test_split_and_grow_in_number() -> None:
         assert len(few[name]) == 2
 
 
-def test_puzzles_of_a_file_count_if_unique_and_of_the_test_split(tmp_path: Path) -> None:
+def test_puzzles_of_a_file_count_if_unique_and_of_the_test_split(tmp_path) -> None:
     drawn = generate(30, size=9, clues=30, seed=5)
     several = drawn.boards[0].copy()
     several[np.flatnonzero(several)[:20]] = 0
@@ -64,7 +63,7 @@ def test_the_frozen_set_comes_tier_by_tier() -> None:
     np.testing.assert_array_equal(sets["sudoku9x9_test, locked"], first)
 
 
-def test_tables_of_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_of_a_model(tmp_path, monkeypatch, capsys) -> None:
     tokenizer = build_small_tokenizer(9, 1, "bare")
     sizes = {"d_model": 8, "n_layers": 1, "mlp_hidden_size": 8, "max_sequence_length": 128}
     tiny_llada(len(tokenizer), tokenizer.mask_token_id, 0, **sizes).save_pretrained(tmp_path / "model")

@@ -12,11 +12,7 @@ import pandas as pd
 import pytest
 import torch
 
-from tests.helpers.warm_process import finished
-
-ROOT = Path(__file__).parents[3]
-
-from scripts.benchmarks.grpo_contenders import (  # noqa: E402
+from scripts.benchmarks.grpo_contenders import (
     TRAINERS,
     Setting,
     StepByStep,
@@ -25,6 +21,7 @@ from scripts.benchmarks.grpo_contenders import (  # noqa: E402
     model_folder,
     spread_reward,
 )
+from tests.helpers.warm_process import ROOT, finished
 
 torch.set_num_threads(1)
 SCRIPT = ROOT / "scripts" / "benchmarks" / "grpo.py"
@@ -36,7 +33,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return model_folder(request.param, tmp_path_factory.mktemp(request.param))
 
 
-def test_adapters_on_both_sides_and_a_server_only_with_them(folder: Path, tmp_path: Path) -> None:
+def test_adapters_on_both_sides_and_a_server_only_with_them(folder, tmp_path) -> None:
     trainer = make_trainer("ours", Setting(str(folder), lora_r=4, max_completion_length=8), tmp_path, 1, [])
     assert {name.split(".")[-2] for name, each in trainer.model.named_parameters() if each.requires_grad} == {"default"}
 
@@ -64,7 +61,7 @@ def test_our_side_runs_step_by_step_with_completions_of_one_length(name, folder,
         check_lengths(trainer, "ours", 6)
 
 
-def test_a_process_ends_when_nobody_asks_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_ends_when_nobody_asks_any_more(monkeypatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     with pytest.raises(SystemExit, match="standard input has ended"):
         StepByStep(io.StringIO()).on_step_begin(None, SimpleNamespace(), SimpleNamespace())
@@ -83,7 +80,7 @@ def test_without_trl_the_script_says_what_to_install(tmp_path, monkeypatch, caps
 
 
 @pytest.mark.slow
-def test_the_script_writes_its_tables(tmp_path: Path) -> None:
+def test_the_script_writes_its_tables(tmp_path) -> None:
     pytest.importorskip("trl", reason="the comparison needs TRL: pip install 'sudoku-dllm[trl]'")
     words = "--model tiny --rounds 1 --max_completion_length 4 --kl_weight 0.1".split()
     finished(SCRIPT, [*words, "--output_dir", tmp_path], env=ENVIRONMENT, fresh=True)

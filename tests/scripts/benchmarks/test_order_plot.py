@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -8,7 +6,7 @@ from scripts.benchmarks.order_plot import plot_order
 
 
 @pytest.mark.parametrize("count", [1, 5])
-def test_one_board_for_each_order(tmp_path: Path, count: int) -> None:
+def test_one_board_for_each_order(tmp_path, count) -> None:
     order = np.linspace(0.0, 1.0, 16).reshape(4, 4)
     order[1, 2] = np.nan
     plot_order({f"order {number}": order for number in range(count)}, tmp_path / "order.png")

@@ -7,7 +7,6 @@ from torch import Tensor
 from dllm_rl.decoding import Decoding
 from dllm_rl.decoding.rollouts import Rollout, rollout
 from dllm_rl.policy import PolicyConfig
-from dllm_rl.sudoku import PuzzleBatch
 from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.training.update import objective_pass
 from scripts.benchmarks.naive_update import naive_pass
@@ -15,10 +14,9 @@ from scripts.benchmarks.work import peak_of_update, peak_tensor_bytes
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import pre_fill
-from tests.dllm_rl.helpers import tiny_training
+from tests.dllm_rl.helpers.tiny_training import sudoku_task, tokenizer, warm_model
 
 torch.set_num_threads(1)
-POLICY, CONFIG = PolicyConfig(position_temperature=1.0), ObjectiveConfig()
 KIB = 2**10
 
 
@@ -59,17 +57,11 @@ def test_gradients_that_the_first_update_makes_do_not_count() -> None:
 
 def played(puzzles: int, num_generations: int, clues: int) -> Rollout:
     """A roll-out of 4×4 puzzles with K = 16 - clues + 1."""
-    names = tiny_training.tokenizer()
     boards = generate(puzzles, size=4, clues=(clues, clues), rule="singles", seed=1).boards
-    prompts = [pre_fill(build_prompt(board, "compact"), names, 1 + 16 + 1) for board in boards]
+    prompts = [pre_fill(build_prompt(board, "compact"), tokenizer(), 1 + 16 + 1) for board in boards]
+    how = Decoding("policy", policy=PolicyConfig(position_temperature=1.0), on_error="end")
     torch.manual_seed(3)
-    batch = PuzzleBatch.collate(prompts, pad_id=names.pad_token_id)
-    return rollout(
-        tiny_training.warm_model(),
-        batch,
-        Decoding("policy", policy=POLICY, on_error="end"),
-        num_generations=num_generations,
-    )
+    return rollout(warm_model(), sudoku_task().batch(prompts), how, num_generations=num_generations)
 
 
 def test_masked_positions_are_counted_without_looking_at_the_states() -> None:
@@ -80,16 +72,14 @@ def test_masked_positions_are_counted_without_looking_at_the_states() -> None:
 
 def peaks(record: Rollout) -> tuple[int, int]:
     """Bytes of the naive and of the lean update; a lean pass holds 4 sequences and 12 masked positions."""
-    model = tiny_training.warm_model()
-    length = record.problems.prompt_ids.shape[1] + record.responses.shape[1]
-    lean = {"max_tokens": 4 * length, "max_masked": 12}
+    model, lean = warm_model(), {"max_tokens": 4 * record.problems.length, "max_masked": 12}
 
     def backward(first: Tensor, second: Tensor) -> None:
         (first + second).backward()
 
     return (
-        peak_of_update(model, lambda: naive_pass(model, record, backward, config=CONFIG)),
-        peak_of_update(model, lambda: objective_pass(model, record, backward, config=CONFIG, **lean)),
+        peak_of_update(model, lambda: naive_pass(model, record, backward, config=ObjectiveConfig())),
+        peak_of_update(model, lambda: objective_pass(model, record, backward, config=ObjectiveConfig(), **lean)),
     )
 
 
@@ -97,11 +87,7 @@ def test_the_lean_peak_stays_where_it_is_when_g_k_or_q_is_four_times_as_large() 
     """The smallest roll-out fills a pass: 4 states at the start with 3 masked positions each."""
     small = played(puzzles=4, num_generations=2, clues=14)
     naive, lean = peaks(small)
-    larger = {
-        "G": played(puzzles=4, num_generations=8, clues=14),
-        "K": played(puzzles=4, num_generations=2, clues=5),
-        "Q": played(puzzles=16, num_generations=2, clues=14),
-    }
+    larger = {"G": played(4, 8, 14), "K": played(4, 2, clues=5), "Q": played(16, 2, 14)}
     assert [record.decisions[0].item() for record in (small, *larger.values())] == [3, 3, 12, 3]
     for name, record in larger.items():
         naive_larger, lean_larger = peaks(record)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 
 
-def test_a_row_for_each_work(tmp_path: Path) -> None:
+def test_a_row_for_each_work(tmp_path) -> None:
     words = ["--puzzles", "6", "--training_puzzles", "1", "--num_generations", "2", "--rounds", "1"]
     script = ROOT / "scripts" / "benchmarks" / "roofline.py"
     done = finished(script, [*words, "--output_dir", tmp_path], timeout=600)

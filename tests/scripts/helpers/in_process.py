@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from llm_rl.training.checkpoint import ExactTrainer
+from tests.scripts.helpers.started import words_of
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
 
@@ -19,7 +20,7 @@ class Stopped(BaseException):
 
 def run_here(monkeypatch: pytest.MonkeyPatch, script: str, *words: Any, **options: Any) -> None:
     """Run a script on one thread as `python script words --name value …` would."""
-    words = [*words, *(word for name, value in options.items() for word in (f"--{name}", value))]
+    words = [*words, *words_of(options)]
     threads = torch.get_num_threads()
     with monkeypatch.context() as patch:
         patch.setattr(sys, "argv", [script, *map(str, words)])

@@ -3,10 +3,11 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
-from tests.helpers.warm_process import FRESH, start_script
+from tests.helpers.warm_process import FRESH, ROOT, finished, start_script
 
-ROOT = Path(__file__).parents[3]
+ON_ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 SPLITS = {"train": 6, "validation": 3, "test": 4}
 TINY_BASE = {"eval_puzzles": 2, "d_model": 16, "n_layers": 1, "mlp_hidden_size": 16, "warmup_steps": 1,
              "anneal_steps": 2, "batch_size": 4, "eval_steps": 2}  # fmt: skip
@@ -18,16 +19,25 @@ def lines(path):
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
+def words_of(options: dict[str, Any]) -> list[Any]:
+    """`--name value` of options, all values of a list."""
+    given = {name: value if isinstance(value, (list, tuple)) else [value] for name, value in options.items()}
+    return [word for name, values in given.items() for word in (f"--{name}", *values)]
+
+
 def start(script, output, *, fresh=FRESH, **options):
     """Start a script of the repository with `--name value` options, writing to a folder."""
-    words = [
-        word
-        for name, value in options.items()
-        for word in (f"--{name}", *(value if isinstance(value, list) else [value]))
-    ]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    command = ROOT / "scripts" / script, ["--output_dir", output, *words]
-    return start_script(*command, env=environment, cwd=ROOT, fresh=fresh)
+    command = ROOT / "scripts" / script, ["--output_dir", output, *words_of(options)]
+    return start_script(*command, env=ON_ONE_THREAD, cwd=ROOT, fresh=fresh)
+
+
+def in_small(script, output: Path, *words: str, **options: Any) -> str:
+    """The table of a comparison that ran in one process, which printed it too."""
+    told = {**options, "seeds": 0, "jobs": 0, "output_dir": output}
+    done = finished(ROOT / "scripts" / script, [*words, *words_of(told)])
+    table = (output / "table.md").read_text("utf-8")
+    assert table in done.stdout
+    return table
 
 
 def finish(*processes):

@@ -1,7 +1,6 @@
 """The task of traces: against slow references, and through every part of the library that takes a task."""
 
-from itertools import permutations
-from pathlib import Path
+from itertools import accumulate, permutations
 
 import numpy as np
 import pytest
@@ -15,6 +14,8 @@ from dllm_rl.models.llada import LladaForMaskedLM
 from dllm_rl.sft import SftArguments, SftDataset, SftTrainer
 from scripts.propagation.task import Automaton, Trace, TraceTask, draw_traces
 from scripts.shared.tiny_llada import tiny_llada
+from tests.helpers import SHORT
+from tests.helpers.refusals import refused
 
 STATES, INPUTS = 6, 4
 AUTOMATON, TASK = Automaton.random(STATES, INPUTS, seed=0), TraceTask(STATES, INPUTS)
@@ -48,7 +49,7 @@ def follows(trace: Trace, written: list[int | None], place: int) -> bool:
 
 @settings(max_examples=50)
 @given(st.integers(0, 10**6))
-def test_definite_is_what_one_move_leaves_a_single_state_for(seed: int) -> None:
+def test_definite_is_what_one_move_leaves_a_single_state_for(seed) -> None:
     rng = np.random.default_rng(seed)
     (trace,) = traces_of(1, seed)
     written = [state if rng.random() < 0.4 else None for state in trace.states]
@@ -62,17 +63,11 @@ def test_definite_is_what_one_move_leaves_a_single_state_for(seed: int) -> None:
 
 def test_the_givens_leave_one_solution_and_definite_states_lead_to_it() -> None:
     for trace in traces_of(20):
-        runs = []
+        fitting = []
         for first in range(STATES):
-            states = [first]
-            for taken in trace.inputs:
-                states.append(int(AUTOMATON.moves[taken, states[-1]]))
-            runs.append(tuple(states))
-        fitting = [
-            run
-            for run in runs
-            if all(a == b for a, b, told in zip(run, trace.states, trace.given, strict=True) if told)
-        ]
+            run = tuple(accumulate(trace.inputs, lambda state, move: int(AUTOMATON.moves[move, state]), initial=first))
+            if all(a == b for a, b, told in zip(run, trace.states, trace.given, strict=True) if told):
+                fitting.append(run)
         assert fitting == [trace.states]
         batch = TASK.batch([trace])
         state = batch.responses
@@ -87,19 +82,13 @@ def test_no_renaming_of_states_and_inputs_and_no_reversal_maps_the_automaton_to_
     same, back = [], []
     for names in permutations(range(STATES)):
         # State s is renamed to names[s]: the move s -> t becomes names[s] -> names[t].
-        renamed = set()
-        for row in moves:
-            new = [0] * STATES
-            for state, following in enumerate(row):
-                new[names[state]] = names[following]
-            renamed.add(tuple(new))
+        renamings = [{names[state]: names[following] for state, following in enumerate(row)} for row in moves]
+        renamed = {tuple(new[state] for state in range(STATES)) for new in renamings}
         if renamed == moves:
             same.append(names)
         if renamed == reversed_moves:
             back.append(names)
-    assert len(moves) == INPUTS
-    assert same == [tuple(range(STATES))]
-    assert back == []
+    assert len(moves) == INPUTS and same == [tuple(range(STATES))] and back == []
 
 
 def test_tokens_are_states_then_inputs_then_the_mask() -> None:
@@ -129,19 +118,12 @@ def test_no_trace_that_is_held_out_is_drawn_again_with_whatever_givens() -> None
         (lambda: TASK.batch([*traces_of(1), Trace((0,), (), (True,))]), r"lengths \[1, 5\]"),
     ],
 )
-def test_what_cannot_be_is_refused(call: object, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()  # type: ignore[operator]
+def test_what_cannot_be_is_refused(call, message) -> None:
+    refused(message, call)
 
 
 def test_all_traces_of_a_length_can_be_drawn_and_no_more() -> None:
-    found = draw_traces(AUTOMATON, 20, length=2, given=(1, 1), seed=0)
-    assert len({trace.solution for trace in found}) == 20
-
-
-COMMON = {
-    "per_device_train_batch_size": 4, "learning_rate": 1e-3, "report_to": "none", "use_cpu": True, "disable_tqdm": True,
-}  # fmt: skip
+    assert len({trace.solution for trace in draw_traces(AUTOMATON, 20, length=2, given=(1, 1), seed=0)}) == 20
 
 
 def test_the_batch_is_one_that_trainers_take_and_keep() -> None:
@@ -149,9 +131,9 @@ def test_the_batch_is_one_that_trainers_take_and_keep() -> None:
 
 
 @pytest.mark.parametrize("ce_on", ["masked", "definite"])
-def test_sft_learns_the_task(tmp_path: Path, ce_on: str) -> None:
-    args = SftArguments(str(tmp_path), max_steps=40, ce_on=ce_on, **COMMON)  # type: ignore[arg-type]
-    args.logging_steps = 1
+def test_sft_learns_the_task(tmp_path, ce_on) -> None:
+    options = {**SHORT, "seed": 42, "lr_scheduler_type": "linear"}
+    args = SftArguments(str(tmp_path), max_steps=40, ce_on=ce_on, per_device_train_batch_size=4, **options)
     model = small_model(0)
     trainer = SftTrainer(model=model, args=args, train_dataset=SftDataset(TASK.batch(traces_of(4))))
     before = evaluate(model, traces_of(4), TASK)

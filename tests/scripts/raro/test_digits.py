@@ -11,9 +11,7 @@ from llm_rl.raro import Label, extract_answer, parse_label
 from llm_rl.raro.start import LABELS
 from scripts.raro.digits import Digits, DigitsArguments, summed
 from scripts.shared.signs import expressions, value
-from tests.helpers.warm_process import finished
-
-SCRIPT = Path(__file__).parents[3] / "scripts" / "raro" / "digits.py"
+from tests.scripts.helpers.started import in_small
 
 
 def trial(**changes: Any) -> Digits:
@@ -52,7 +50,7 @@ def test_the_expert_is_right_and_its_digits_are_not_held_out() -> None:
 
 
 @pytest.mark.parametrize("reasoning", [True, False])
-def test_the_start_adds_up_and_is_careless(reasoning: bool) -> None:
+def test_the_start_adds_up_and_is_careless(reasoning) -> None:
     made = trial(reasoning=reasoning, start_examples=3000)
     labels: Counter[Label | None] = Counter()
     right: Counter[bool] = Counter()
@@ -97,10 +95,8 @@ def test_the_right_label_names_the_expert() -> None:
     assert made.critic_row(prompts, row, row["answer"], rng)["chosen"].endswith(LABELS[2])
 
 
-def test_all_arms_in_small(tmp_path: Path) -> None:
-    words = ["--start_steps", "3", "--max_steps", "1", "--expert_answers", "24", "--test_questions", "12"]
-    words += ["--completions", "16", "--hidden_size", "16", "--num_hidden_layers", "1", "--batch_size", "8"]
-    words += ["--start_examples", "30", "--seeds", "0", "--jobs", "0", "--output_dir", str(tmp_path / "run")]
-    done = finished(SCRIPT, words)
-    table = (tmp_path / "run" / "table.md").read_text("utf-8")
-    assert table in done.stdout and all(f"| {title} |" in table for title in ("start", *Digits.ARMS.values()))
+def test_all_arms_in_small(tmp_path) -> None:
+    sizes = {"expert_answers": 24, "test_questions": 12, "completions": 16, "hidden_size": 16, "batch_size": 8}
+    steps = {"start_steps": 3, "max_steps": 1, "num_hidden_layers": 1, "start_examples": 30}
+    table = in_small("raro/digits.py", tmp_path / "run", **sizes, **steps)
+    assert all(f"| {title} |" in table for title in ("start", *Digits.ARMS.values()))

@@ -2,31 +2,18 @@
 
 from itertools import permutations, product
 from operator import add, mul, sub
-from pathlib import Path
 
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dllm_rl.batch_check import check_batch
+from scripts.referee import countdown
 from scripts.referee.compare import METHODS, OURS
-from scripts.referee.countdown import (
-    LENGTH,
-    MASK,
-    MINUS,
-    PLUS,
-    TARGETS,
-    TIMES,
-    Countdown,
-    CountdownTask,
-    Puzzle,
-    answers,
-    draw_puzzles,
-)
+from scripts.referee.countdown import LENGTH, MASK, MINUS, PLUS, TIMES, CountdownTask, Puzzle, answers, draw_puzzles
 from scripts.shared.signs import is_held_out
-from tests.helpers.warm_process import finished
+from tests.scripts.helpers.started import in_small
 
-SCRIPTS = Path(__file__).parents[3] / "scripts"
 SIGNS = {PLUS: add, MINUS: sub, TIMES: mul}
 
 
@@ -40,13 +27,9 @@ def from_left_to_right(tokens: tuple[int, ...]) -> int:
 
 def brute_force(numbers: tuple[int, ...], target: int) -> set[tuple[int, ...]]:
     """All right answers."""
-    found = set()
-    for order in permutations(numbers):
-        for a, b, c in product(SIGNS, repeat=3):
-            tokens = (order[0], a, order[1], b, order[2], c, order[3])
-            if from_left_to_right(tokens) == target:
-                found.add(tokens)
-    return found
+    every = product(permutations(numbers), product(SIGNS, repeat=3))
+    expressions = ((w, a, x, b, y, c, z) for (w, x, y, z), (a, b, c) in every)
+    return {tokens for tokens in expressions if from_left_to_right(tokens) == target}
 
 
 @st.composite
@@ -66,7 +49,7 @@ def test_an_expression_is_worked_out_without_precedence() -> None:
 
 @settings(max_examples=60)
 @given(states())
-def test_the_judge_says_what_brute_force_says(drawn: tuple[Puzzle, tuple[int, ...]]) -> None:
+def test_the_judge_says_what_brute_force_says(drawn) -> None:
     puzzle, state = drawn
     right = brute_force(puzzle.numbers, puzzle.target)
     assert puzzle.answer in right and {tuple(found) for found in answers(puzzle).tolist()} == right
@@ -85,7 +68,7 @@ def test_puzzles_have_an_answer_or_pay_no_heed_and_no_set_of_numbers_is_in_both_
     assert all(from_left_to_right(puzzle.answer) == puzzle.target for puzzle in [*train, *test])
     assert not any(is_held_out(puzzle.numbers) for puzzle in train) and all(is_held_out(one.numbers) for one in test)
     blind = draw_puzzles(300, 0, held_out=False, heed=False)
-    assert all(sorted(one.answer[::2]) == sorted(one.numbers) and one.target in TARGETS for one in blind)
+    assert all(sorted(one.answer[::2]) == sorted(one.numbers) and one.target in countdown.TARGETS for one in blind)
     hit = sum(from_left_to_right(one.answer) == one.target for one in blind)
     # A blind expression is right where it happens to be: as often as the answers' share of all expressions, on average.
     chances = [len(brute_force(one.numbers, one.target)) for one in blind[:40]]
@@ -97,10 +80,8 @@ def test_the_batch_is_one_that_trainers_take() -> None:
     check_batch(task.batch(draw_puzzles(5, 0, held_out=False)), task=task)
 
 
-def test_all_methods_in_small(tmp_path: Path) -> None:
-    words = ["--start_steps", "3", "--width", "16", "--depth", "1", "--puzzles", "40", "--test_puzzles", "10"]
-    words += ["--max_steps", "2", "--prompts", "2", "--num_generations", "4", "--reward", "passes"]
-    words += ["--seeds", "0", "--jobs", "0", "--output_dir", str(tmp_path / "run")]
-    finished(SCRIPTS / "referee" / "countdown.py", [*METHODS, *OURS, *words])
-    table = (tmp_path / "run" / "table.md").read_text("utf-8")
-    assert all(title in table for title in Countdown.ARMS.values()) and "right at 2 tokens" in table
+def test_all_methods_in_small(tmp_path) -> None:
+    words = "--start_steps 3 --width 16 --depth 1 --puzzles 40 --test_puzzles 10 --max_steps 2 --prompts 2"
+    words += " --num_generations 4 --reward passes"
+    table = in_small("referee/countdown.py", tmp_path / "run", *METHODS, *OURS, *words.split())
+    assert all(title in table for title in countdown.Countdown.ARMS.values()) and "right at 2 tokens" in table

@@ -48,7 +48,7 @@ def gradient(objective: Objective, of: Completions, advantages: Tensor) -> Tenso
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda objective: type(objective).__name__)
-def test_equal_rewards_say_nothing_and_what_does_not_count_has_no_gradient(objective: Objective) -> None:
+def test_equal_rewards_say_nothing_and_what_does_not_count_has_no_gradient(objective) -> None:
     equal = objective.advantages(torch.ones(1, 2))
     assert torch.equal(gradient(objective, TWO, equal), torch.zeros_like(gradient(objective, TWO, equal)))
 
@@ -67,7 +67,7 @@ def test_equal_rewards_say_nothing_and_what_does_not_count_has_no_gradient(objec
     ],
     ids=["prompt counts", "nothing counts", "type", "shape"],
 )
-def test_completions_that_do_not_fit_are_refused(change: dict[str, Tensor]) -> None:
+def test_completions_that_do_not_fit_are_refused(change) -> None:
     fields = {name: getattr(TWO, name) for name in ("tokens", "completed", "counted", "steps")}
     with pytest.raises(ValueError, match=r"counts; drop it|outside completed|completed is|steps is"):
         Completions(**fields | change)
@@ -81,7 +81,7 @@ def test_the_copies_of_a_trajectory_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("normalized", "total"), [(False, 1.5), (True, 1.0)])
-def test_the_weights_of_coupled_copies_in_the_mean(normalized: bool, total: float) -> None:
+def test_the_weights_of_coupled_copies_in_the_mean(normalized, total) -> None:
     copies = CoupledGrpo(normalized=normalized, rates=(0.3, 0.3)).copies(TWO, random())
     whole, one, other = copies.weights[0, :, 1].tolist()
     assert whole + 0.3 * one + 0.7 * other == pytest.approx(total)
@@ -90,9 +90,8 @@ def test_the_weights_of_coupled_copies_in_the_mean(normalized: bool, total: floa
 
 def test_wd1_by_hand() -> None:
     """A = ±½, so that w⁺ − w⁻ is ±tanh ½."""
-    objective = Wd1()
+    objective, weight = Wd1(), math.tanh(0.5)
     advantages = objective.advantages(torch.tensor([[1.0, 0.0]]))
-    weight = math.tanh(0.5)
     expected = torch.tensor([[[0.0, -weight, -weight, -weight]], [[0.0, weight, weight, weight]]])
     torch.testing.assert_close(gradient(objective, TWO, advantages).float(), expected)
 
@@ -107,7 +106,7 @@ def test_spg_by_hand() -> None:
     upper = (math.log(0.5**2 / 2) + math.log((0.2**2 + 2 * 0.6**2) / 2)) / 4
     assert float(Spg(power=2.0).upper(logprobs, copies)) == pytest.approx(upper)
     for bound, share in (("lower", 0.0), ("mixed", 0.5), ("upper", 1.0)):
-        loss = Spg(power=2.0, bound=bound).loss(logprobs, copies, torch.tensor([[-1.0]]))  # type: ignore[arg-type]
+        loss = Spg(power=2.0, bound=bound).loss(logprobs, copies, torch.tensor([[-1.0]]))
         assert float(loss) == pytest.approx(share * upper + (1 - share) * lower)
     assert float(Spg(bound="none").loss(logprobs, copies, torch.tensor([[-1.0]]))) == 0
     assert float(Spg().loss(logprobs, copies, torch.tensor([[1.0]]))) == pytest.approx(-lower)
@@ -135,8 +134,7 @@ def test_spg_scores_what_it_perturbed_before_the_block() -> None:
 
 def test_the_weights_of_espo_add_up_to_the_tokens_in_the_mean() -> None:
     """Four rows of three tokens have every size once; a pair weighs 4 in the inner two and 2 in the outer two."""
-    four = completions([[0, 1, 2]] * 4, [[0, 1, 2]] * 4)
-    copies = Espo(num_draws=1).copies(four, random())
+    copies = Espo(num_draws=1).copies(completions([[0, 1, 2]] * 4, [[0, 1, 2]] * 4), random())
     weights = (copies.weights * copies.scored).sum((1, 2))
     assert sorted(weights.tolist()) == [2, 2, 4, 4]
     assert sorted(copies.masked[:, 0].sum(1).tolist()) == [0, 1, 2, 3]
@@ -157,16 +155,13 @@ def test_the_estimate_of_espo_is_the_mean_over_orders() -> None:
 
 def test_halves_rounded_to_even_leave_sizes_out() -> None:
     """Two rows of four tokens: the second is at k + 2½, which rounds to an even number before it wraps at 5."""
-    found = {
-        to_even: {int(spread_sizes(2, 4, random(seed), to_even)[1]) for seed in range(100)} for to_even in (False, True)
-    }
-    assert found == {False: {0, 1, 2, 3, 4}, True: {1, 2, 4}}
+    for to_even, sizes in ((False, {0, 1, 2, 3, 4}), (True, {1, 2, 4})):
+        assert {int(spread_sizes(2, 4, random(seed), to_even)[1]) for seed in range(100)} == sizes
 
 
 def test_methods_that_follow_the_sampler_are_one_where_a_pass_writes_one_token() -> None:
     advantages = torch.tensor([[0.7, -0.7]])
-    trace = gradient(TraceRl(), TWO, advantages)
-    torch.testing.assert_close(trace, gradient(CjGrpo(), TWO, advantages))
+    torch.testing.assert_close(gradient(TraceRl(), TWO, advantages), gradient(CjGrpo(), TWO, advantages))
     left = Completions(TWO.tokens, TWO.completed, TWO.counted, TWO.ranks.masked_fill(~TWO.completed, -1))
     torch.testing.assert_close(gradient(TraceRl(), left, advantages), gradient(JustGrpo(), TWO, advantages))
 
@@ -210,7 +205,6 @@ def test_the_product_of_many_chances_is_0_in_float32() -> None:
     scored = torch.eye(120, dtype=torch.bool).unsqueeze(0)
     copies = Copies(scored, scored, torch.ones(1, 120, 120), torch.ones(1, 120, dtype=torch.bool))
     logprobs = torch.full((1, 120, 120), 0.4).log()
-    kept = {kept: Upo(kl_weight=1.0, kept_as=kept) for kept in (None, torch.float32)}
-    none = torch.zeros(1, 1)
-    losses = [float(one.loss(logprobs, copies, none, logprobs, logprobs)) for one in kept.values()]
+    kept, none = (Upo(kl_weight=1.0, kept_as=kept) for kept in (None, torch.float32)), torch.zeros(1, 1)
+    losses = [float(one.loss(logprobs, copies, none, logprobs, logprobs)) for one in kept]
     assert losses == pytest.approx([120 * math.log(0.4), 2 * 120 * math.log(0.4)])

@@ -10,9 +10,8 @@ from scripts.referee.published import Published, PublishedArguments
 from sudoku_dllm.trials import Records
 from sudoku_env.board import to_string
 from sudoku_env.generator import generate
-from tests.helpers.warm_process import finished
+from tests.scripts.helpers.started import in_small
 
-SCRIPT = Path(__file__).parents[3] / "scripts" / "referee" / "published.py"
 GRID, OTHER = "1234341221434321", "1234341243212143"
 """Two grids that agree in their upper half."""
 
@@ -29,7 +28,7 @@ def tests(tmp_path: Path) -> Path:
     return write(tmp_path / "theirs.csv", [(GRID[:8] + "0" * 8, GRID), ("0" * 8 + GRID[8:], GRID)])
 
 
-def test_an_answer_is_judged_by_the_rules_and_as_they_judge(tests: Path) -> None:
+def test_an_answer_is_judged_by_the_rules_and_as_they_judge(tests) -> None:
     batch = (task := Published(PublishedArguments(tests=[str(tests)]))).test_batch()
     assert task.published.solutions.shape == (2, 16)
     digits, cells = batch.layout.digit_ids, batch.layout.cell_positions
@@ -43,19 +42,18 @@ def test_an_answer_is_judged_by_the_rules_and_as_they_judge(tests: Path) -> None
     assert found["theirs"].tolist() == [False, True] and found["blanks"].tolist() == [same, 1.0]
 
 
-def test_nothing_of_the_files_is_trained_on(tmp_path: Path) -> None:
+def test_nothing_of_the_files_is_trained_on(tmp_path) -> None:
     one = Published(PublishedArguments(tests=[str(write(tmp_path / "a.csv", [(GRID[:8] + "0" * 8, GRID)]))], boards=50))
     boards, grids = one.setting.training_boards(3)
     assert 20 < len(boards) <= 50 and (np.where(boards > 0, grids, 0) == boards).all()
     drawn = [(to_string(board), to_string(grid)) for board, grid in zip(boards[:20], grids[:20], strict=True)]
     other = Published(PublishedArguments(tests=[str(write(tmp_path / "b.csv", drawn))], boards=50))
     left, _ = other.setting.training_boards(3)
-    assert {board.tobytes() for board in left} == {board.tobytes() for board in boards} - {
-        board.tobytes() for board in boards[:20]
-    }
+    left, all_, held = ({board.tobytes() for board in part} for part in (left, boards, boards[:20]))
+    assert left == all_ - held
 
 
-def test_what_is_refused(tests: Path, tmp_path: Path) -> None:
+def test_what_is_refused(tests, tmp_path) -> None:
     six = generate(1, size=6, clues=14, seed=0)
     large = write(tmp_path / "six.csv", [(to_string(six.boards[0]), to_string(six.solutions[0]))])
     for bad, said in (
@@ -69,10 +67,9 @@ def test_what_is_refused(tests: Path, tmp_path: Path) -> None:
             PublishedArguments(**bad)
 
 
-def test_all_methods_in_small(tests: Path, tmp_path: Path) -> None:
-    words = ["--tests", str(tests), "--start", "form", "--start_steps", "2", "--boards", "60", "--max_steps", "2"]
-    words += ["--prompts", "2", "--num_generations", "2", "--seeds", "0", "--jobs", "0"]
-    finished(SCRIPT, [*METHODS, *OURS, *words, "--output_dir", str(tmp_path / "run")])
+def test_all_methods_in_small(tests, tmp_path) -> None:
+    words = "--start form --start_steps 2 --boards 60 --max_steps 2 --prompts 2 --num_generations 2"
+    table = in_small("referee/published.py", tmp_path / "run", *METHODS, *OURS, *words.split(), tests=tests)
     outcomes = Records(tmp_path / "run").outcomes("espo/seed0")
     assert {f"{name}/{k}" for name in ("right", "theirs", "blanks") for k in (1, 2, 4, 8)} < set(outcomes)
-    assert "blanks as in theirs at 4" in (tmp_path / "run" / "table.md").read_text("utf-8")
+    assert "blanks as in theirs at 4" in table

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scripts.referee.boards import BoardsArguments
-from scripts.referee.compare import BRANCHED, RefereeArguments
+from scripts.referee.compare import BRANCHED
 from scripts.referee.countdown import CountdownArguments
 from scripts.referee.published import PublishedArguments
 from scripts.referee.report import Found, overview, pages, table, tried
@@ -40,7 +40,7 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "boards"
 
 
-def test_the_table_by_hand(run: Path) -> None:
+def test_the_table_by_hand(run) -> None:
     head, _, *lines = table(Records(run)).splitlines()
     assert head == "|  | right % at 1 | right % at 2 | at 2, minus start | updates |"
     cells = {line.split(" | ")[0].strip("| "): [cell.strip(" |") for cell in line.split(" | ")[1:]] for line in lines}
@@ -55,7 +55,7 @@ def test_the_table_by_hand(run: Path) -> None:
     assert pages([run]) == title + table(Records(run))
 
 
-def test_the_overview_by_hand(run: Path, tmp_path: Path) -> None:
+def test_the_overview_by_hand(run, tmp_path) -> None:
     for arm, drawn in {"start": 1, "spg": 9}.items():
         for seed in (0, 1):
             shares = {"right/1": np.arange(10) < 5, "right/2": np.arange(10) < 5, "sampled/2": np.arange(10) < drawn}
@@ -71,7 +71,7 @@ def test_the_overview_by_hand(run: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_how_answers_compare_with_the_authors_own(tmp_path: Path) -> None:
+def test_how_answers_compare_with_the_authors_own(tmp_path) -> None:
     for arm, theirs in {"start": 1, "spg": 3}.items():
         told_of = {"right/1": np.arange(4) < 4, "right/2": np.arange(4) < 3}
         told_of |= {"theirs/2": np.arange(4) < theirs, "blanks/2": np.array([1.0, 0.5, 0.5, 0.0])}
@@ -82,13 +82,13 @@ def test_how_answers_compare_with_the_authors_own(tmp_path: Path) -> None:
     assert spg.startswith("| SPG | 100.0 | 75.0 | 75.0 | 50.0 | +0.0")
 
 
-def test_what_cannot_be_told(run: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_told(run, tmp_path) -> None:
     write(run, "espo", 0, 5, 5)
     refused("no result of espo with seed 1", lambda: Found(Records(run)))
     refused("holds no results", lambda: table(Records(tmp_path / "none")), FileNotFoundError)
 
 
-def test_the_rates_that_were_tried(tmp_path: Path) -> None:
+def test_the_rates_that_were_tried(tmp_path) -> None:
     for rate, (one, two) in {"0.001": (9, 4), "1e-4": (7, 5)}.items():
         right = {f"right/{k}": np.arange(10) < count for k, count in {1: one, 2: two}.items()}
         for arm in ("start", "spg"):
@@ -99,16 +99,9 @@ def test_the_rates_that_were_tried(tmp_path: Path) -> None:
     assert pages([], [tmp_path]).endswith(f"by rate:\n\n{tried(Records(tmp_path))}")
 
 
-@pytest.mark.parametrize(
-    ("task", "arguments"),
-    [
-        ("boards", BoardsArguments),
-        ("countdown", CountdownArguments),
-        ("published", PublishedArguments),
-        ("unique", UniqueArguments),
-    ],
-)
-def test_a_task_is_run_as_its_table_was(task: str, arguments: type[RefereeArguments]) -> None:
+@pytest.mark.parametrize("arguments", [BoardsArguments, CountdownArguments, PublishedArguments, UniqueArguments])
+def test_a_task_is_run_as_its_table_was(arguments) -> None:
+    task = arguments.__name__.removesuffix("Arguments").lower()
     results = [one for one in Records(STUDIES / task).results().values() if one["arm"] != "start"]
     assert {*(one["arm"] for one in results), *BRANCHED} == set(arguments.RATES)
     for one in results:

@@ -33,6 +33,7 @@ from scripts.referee.training import (
 )
 from sudoku_dllm.several.judging import judged
 from sudoku_dllm.trials.trial import short_training
+from tests.dllm_rl.helpers.weights import moved_from, weights
 
 
 @cache
@@ -53,7 +54,7 @@ def sampled() -> Any:
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "upo"])
-def test_log_probabilities_are_those_of_one_copy_after_the_other(method: str) -> None:
+def test_log_probabilities_are_those_of_one_copy_after_the_other(method) -> None:
     record, policy = sampled(), model().double()
     completions, mask_id = completions_of(record), record.problems.mask_id
     copies = METHODS[method][1].copies(completions, torch.Generator().manual_seed(1))
@@ -80,18 +81,14 @@ def test_rewards_are_what_the_judge_of_the_study_says_of_the_same_decodes() -> N
     assert torch.equal(passes == 1, rewards_of(record, "final") == 1)
 
 
-def test_a_head_that_is_0_chooses_as_margins_do_and_alone_is_trained(tmp_path: Path) -> None:
+def test_a_head_that_is_0_chooses_as_margins_do_and_alone_is_trained(tmp_path) -> None:
     record, policy = sampled(), model()
     add_order_head(policy, 0)
     for draws, name in ((True, "policy"), (False, "policy_greedy")):
+        strategies = (name, head_strategy(policy, draws=draws))
+        hows = (Decoding(strategy, tokens_per_step=4, policy=TEMPERATURES) for strategy in strategies)
         plain, by_head = (
-            decode(
-                policy,
-                record.problems,
-                Decoding(strategy, tokens_per_step=4, policy=TEMPERATURES),
-                generator=torch.Generator().manual_seed(2),
-            )
-            for strategy in (name, head_strategy(policy, draws=draws))
+            decode(policy, record.problems, how, generator=torch.Generator().manual_seed(2)) for how in hows
         )
         assert torch.equal(plain.responses, by_head.responses) and torch.equal(plain.step_of, by_head.step_of)
 
@@ -106,10 +103,10 @@ def test_a_head_that_is_0_chooses_as_margins_do_and_alone_is_trained(tmp_path: P
 
     arguments = BoardsArguments(boards=40, test_boards=12, prompts=2, num_generations=4, reward="passes")
     trainer = Boards(arguments).trainer("upo", start := model(), 0, tmp_path)
-    before = {name: parameter.clone() for name, parameter in start.named_parameters()}
+    before = weights(start)
     trainer.args.max_steps = 2
     trainer.train()
-    moved = {name for name, now in start.named_parameters() if not torch.equal(before[name], now)}
+    moved = moved_from(before, start)
     assert moved and all(name.startswith("order_head") for name in moved)
 
 
@@ -147,7 +144,7 @@ def trained(folder: Path, **options: Any) -> Watched:
     return trainer
 
 
-def test_the_gradient_is_the_advantages_times_the_score_of_what_each_pass_wrote(tmp_path: Path) -> None:
+def test_the_gradient_is_the_advantages_times_the_score_of_what_each_pass_wrote(tmp_path) -> None:
     """CJ-GRPO right after a roll-out: the mean over passes of mean A ∇ log p of the tokens that they wrote."""
     rollout, _, gradients = trained(tmp_path, max_steps=1).seen[0]
     policy, (copies, old, reference) = model(), rollout.updates[0]
@@ -163,17 +160,17 @@ def test_the_gradient_is_the_advantages_times_the_score_of_what_each_pass_wrote(
 
 
 @pytest.mark.parametrize("options", [{}, {"divergence": True, "num_iterations": 2}])
-def test_many_passes_have_the_gradient_of_one(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_many_passes_have_the_gradient_of_one(tmp_path, options) -> None:
     """Of the same roll-out; after the first update the two part by the rounding of their sums."""
-    whole, passed = (
-        trained(tmp_path / str(tokens), max_steps=1, max_tokens_per_pass=tokens, **options).seen[0]
-        for tokens in (65536, 300)
-    )
+
+    def seen(tokens: int) -> Any:
+        return trained(tmp_path / str(tokens), max_steps=1, max_tokens_per_pass=tokens, **options).seen[0]
+
+    whole, passed = seen(65536), seen(300)
     assert torch.equal(whole[0].completions.tokens, passed[0].completions.tokens)
     asked = asked_of(whole[0].completions, whole[0].updates[0][0], whole[0].used, whole[0].mask_id)
     assert len(list(asked.parts(300))) > 5 and len(list(asked.parts(65536))) == 1
-    for one, other in zip(whole[2], passed[2], strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(whole[2], passed[2], rtol=1e-4, atol=1e-6)
 
 
 def test_every_copy_is_in_one_pass() -> None:
@@ -187,14 +184,14 @@ def test_every_copy_is_in_one_pass() -> None:
     assert not list(Asked(inputs[:0], inputs[:0] > 3, inputs[:0] > 4, inputs[:0], 99).parts(10))
 
 
-def test_a_second_update_is_compared_with_the_policy_that_sampled(tmp_path: Path) -> None:
+def test_a_second_update_is_compared_with_the_policy_that_sampled(tmp_path) -> None:
     (first, at_first, _), (second, at_second, _) = trained(tmp_path, num_iterations=2).seen
     assert first is second
     for now, (_, old, _), moved in zip((at_first, at_second), first.updates, (False, True), strict=True):
         assert (float((now - old).abs().max()) > 1e-3) == moved
 
 
-def test_the_divergence_is_from_the_model_that_training_began_with(tmp_path: Path) -> None:
+def test_the_divergence_is_from_the_model_that_training_began_with(tmp_path) -> None:
     (first, now, _), (second, moved, _) = trained(tmp_path, divergence=True).seen
     torch.testing.assert_close(now, first.updates[0][2])
     assert first is not second
@@ -208,7 +205,7 @@ def test_the_divergence_is_from_the_model_that_training_began_with(tmp_path: Pat
 
 
 @pytest.mark.parametrize("reach", get_args(Reach))
-def test_branches_of_a_state_are_worth_what_they_earn_in_it(reach: Reach) -> None:
+def test_branches_of_a_state_are_worth_what_they_earn_in_it(reach) -> None:
     """DiSPO against a loop over states and branches: all that is masked is filled, or four cells of it."""
     setting, policy, noise = trial().setting, model(), StateNoise((7,))
     how = Decoding("policy", tokens_per_step=4, policy=TEMPERATURES, on_error="redraw", draws=32)
@@ -222,11 +219,10 @@ def test_branches_of_a_state_are_worth_what_they_earn_in_it(reach: Reach) -> Non
     most = trajectories.responses.shape[1] if reach == "all" else 4
     uniforms, expected = noise.of_states(trajectories.problem_of, 0, (16, most, 2)), model()
     for number, (state, of) in enumerate(zip(trajectories.responses, trajectories.problem_of, strict=True)):
-        scores = score_states(
-            expected, *problems.prompts_of(of[None]), state[None], problems.mask_id, trajectories.policy
-        )
+        prompts, how = problems.prompts_of(of[None]), trajectories.policy
+        scores = score_states(expected, *prompts, state[None], problems.mask_id, how)
         logits, filled, logprobs = scores.logits.log_softmax(-1), state.repeat(16, 1), []
-        positions, tokens = draw_decisions(scores, torch.tensor([0]), uniforms[number, None], trajectories.policy)
+        positions, tokens = draw_decisions(scores, torch.tensor([0]), uniforms[number, None], how)
         for branch, (at, new) in enumerate(zip(positions[0], tokens[0], strict=True)):
             rows, new = scores.row_of[0, at[at >= 0]], new[at >= 0]
             filled[branch, at[at >= 0]] = new

@@ -1,7 +1,5 @@
 """The comparison on puzzles with one solution: what is held out, what is right, and two methods in small."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -10,9 +8,7 @@ from scripts.referee.unique import Unique, UniqueArguments
 from sudoku_dllm.trials import Records
 from sudoku_env.solver import solve_batch
 from sudoku_env.split import split_of
-from tests.helpers.warm_process import finished
-
-SCRIPT = Path(__file__).parents[3] / "scripts" / "referee" / "unique.py"
+from tests.scripts.helpers.started import in_small
 
 
 def test_puzzles_have_one_solution_and_no_grid_is_in_both_splits() -> None:
@@ -30,17 +26,16 @@ def test_puzzles_have_one_solution_and_no_grid_is_in_both_splits() -> None:
 def test_only_the_solution_is_right() -> None:
     batch = Unique(UniqueArguments(boards=20, test_boards=3)).test_batch()
     assert not batch.several
-    wrong = batch.answers.clone()
+    wrong, answers = batch.answers.clone(), batch.answers[0]
     cell = int((batch.responses[0] == batch.mask_id).nonzero()[0])
-    wrong[0, cell] = batch.answers[0][batch.judged[0]][batch.answers[0][batch.judged[0]] != wrong[0, cell]][0]
+    wrong[0, cell] = answers[batch.judged[0] & (answers != answers[cell])][0]
     every = torch.arange(3)
     assert batch.completable(batch.answers, every).all()
     assert batch.completable(wrong, every).tolist() == [False, True, True]
 
 
 @pytest.mark.slow
-def test_two_methods_in_small(tmp_path: Path) -> None:
-    words = ["trace_rl", "judged", "--boards", "40", "--test_boards", "6", "--max_steps", "2", "--prompts", "2"]
-    words += ["--num_generations", "2", "--seeds", "0", "--jobs", "0", "--output_dir", str(tmp_path / "run")]
-    finished(SCRIPT, words)
+def test_two_methods_in_small(tmp_path) -> None:
+    words = "trace_rl judged --boards 40 --test_boards 6 --max_steps 2 --prompts 2 --num_generations 2"
+    in_small("referee/unique.py", tmp_path / "run", *words.split())
     assert Records(tmp_path / "run").outcomes("judged/seed0")["right/4"].shape == (6,)

@@ -25,7 +25,7 @@ STUDY = ROOT / "data" / "study" / "several_answers"
         ((6, 1, 8), "6×6, 1–8 clues", "| margin | most probable"),
     ],
 )
-def test_ceilings_are_those_of_their_page(boards: tuple[int, int, int], heading: str, row: str) -> None:
+def test_ceilings_are_those_of_their_page(boards, heading, row) -> None:
     page = (ROOT / "data" / "study" / "ceilings" / "tables.md").read_text(encoding="utf-8")
     table = page[page.index(f"## {heading}") :].split("\n## ")[0]
     (found,) = (line for line in table.splitlines() if line.startswith(row))
@@ -44,7 +44,7 @@ def test_commands_say_what_was_run() -> None:
     assert gone < {*outcomes_in(STUDY).arms} and set(arms) == {*outcomes_in(STUDY).arms} - gone - {"base"}
 
 
-def test_the_page_is_made_again_byte_by_byte(tmp_path: Path) -> None:
+def test_the_page_is_made_again_byte_by_byte(tmp_path) -> None:
     script = ROOT / "scripts" / "several_answers" / "study.py"
     words = ["--study", STUDY, "--page", tmp_path / "docs" / "page.md", "--tables", tmp_path / "tables.md"]
     finished(script, words, timeout=300)
@@ -53,7 +53,7 @@ def test_the_page_is_made_again_byte_by_byte(tmp_path: Path) -> None:
     assert (tmp_path / "docs" / "images" / "several_answers.png").stat().st_size
 
 
-def test_the_table_compares_seeds_that_both_have(tmp_path: Path) -> None:
+def test_the_table_compares_seeds_that_both_have(tmp_path) -> None:
     for arm, seed, solved in ((LABEL, 0, [1, 0]), (LABEL, 1, [0, 0]), (SHUFFLED, 0, [1, 1])):
         outcomes = {f"{k}/free/valid": np.array(solved, bool) for k in STUDIED["eval_tokens"]}
         write_job(tmp_path / arm / f"seed{seed}", {"arm": arm}, outcomes)

@@ -9,6 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from scripts.shared import smollm2 as models
 from scripts.shared.smollm2 import CACHE_VARIABLE, SMOLLM2_FOLDER, default_cache_dir, load_smollm2
+from tests.dllm_rl.helpers.weights import moved_from, weights
 
 try:
     models.smollm2_file()
@@ -35,8 +36,7 @@ def test_the_model_is_expanded_once_and_then_read(tmp_path, monkeypatch):
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     again, same_tokenizer = load_smollm2()
     assert files == {path.name: path.stat().st_mtime_ns for path in (tmp_path / SMOLLM2_FOLDER).iterdir()}
-    for name, weight in model.state_dict().items():
-        assert torch.equal(weight, again.state_dict()[name])
+    assert not moved_from(weights(model), again)
     assert same_tokenizer.get_vocab() == tokenizer.get_vocab()
 
     parameters = list(again.parameters())
@@ -79,9 +79,8 @@ class Refusing:
 
 
 def tiny_model():
-    return LlamaForCausalLM(
-        LlamaConfig(vocab_size=7, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1)
-    )
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=7, **sizes))
 
 
 def test_a_folder_is_written_whole_or_not_at_all(tmp_path):

@@ -1,4 +1,5 @@
 import re
+from operator import add, floordiv, mul, sub
 
 import numpy as np
 import pytest
@@ -6,18 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_rl.raro import extract_answer
-from scripts.shared.word_problems import (
-    SPLITS,
-    WORDINGS,
-    Sizes,
-    WordProblem,
-    correct,
-    draw_problem,
-    result_reward,
-    split_of,
-    word_problem_sets,
-)
+from scripts.shared import word_problems
+from scripts.shared.word_problems import SPLITS, Sizes, WordProblem, correct, draw_problem, result_reward, split_of
 
+SIGNS = {"+": add, "-": sub, "*": mul, "/": floordiv}
 PROBLEM = WordProblem(12, (("add", 6), ("divide", 3), ("multiply", 4), ("subtract", 5)), 0, 6, (0, 0, 1, 1))
 
 
@@ -51,9 +44,7 @@ def test_the_expert_is_right(seed, fewest, more, sizes):
     value = numbers(row["question"])[0]
     for before, sign, number, after in equations:
         assert int(before) == value
-        value = {"+": value + int(number), "-": value - int(number), "*": value * int(number)}.get(
-            sign, value // int(number)
-        )
+        value = SIGNS[sign](value, int(number))
         assert sign != "/" or int(before) % int(number) == 0
         assert 2 <= value == int(after) <= sizes.largest_count
         assert int(number) <= (sizes.largest_number if sign in "+-" else 9)
@@ -66,13 +57,13 @@ def test_the_expert_is_right(seed, fewest, more, sizes):
 
 
 def test_splits_share_no_arithmetic():
-    sets = word_problem_sets((120, 40, 40), seed=3)
+    sets, again, other = (word_problems.word_problem_sets((120, 40, 40), seed=seed) for seed in (3, 3, 4))
     assert {split: len(rows) for split, rows in sets.items()} == dict(zip(SPLITS, (120, 40, 40), strict=True))
     keys = [tuple(re.findall(r"[-+*/] \d+|^\S+\n\d+", row["answer"])) for rows in sets.values() for row in rows]
     assert len(set(keys)) == 200
-    assert word_problem_sets((120, 40, 40), seed=3) == sets != word_problem_sets((120, 40, 40), seed=4)
+    assert again == sets != other
     text = " ".join(row["question"] for row in sets["train"])
-    for action in WORDINGS.values():
+    for action in word_problems.WORDINGS.values():
         for wording in action:
             assert re.search(re.sub(r"\{\w+\}", r"\\w+", wording), text), wording
 
@@ -104,10 +95,8 @@ def test_other_words_are_in_the_same_split(seed, person, thing):
 )
 def test_answers(answer, wanted):
     assert correct(answer, PROBLEM.row()) is wanted
-    assert (
-        result_reward([answer, [{"role": "assistant", "content": answer}]], result=["19", "19"], other=[1, 2])
-        == [float(wanted)] * 2
-    )
+    answers = [answer, [{"role": "assistant", "content": answer}]]
+    assert result_reward(answers, result=["19", "19"], other=[1, 2]) == [float(wanted)] * 2
 
 
 def test_thousands_have_commas():

@@ -35,7 +35,7 @@ def below(page: str, heading: str) -> list[list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("study", ["causes", "several_tokens", "beyond_singles"])
-def test_what_arms_of_a_study_solve_their_differences_and_passes(study: str) -> None:
+def test_what_arms_of_a_study_solve_their_differences_and_passes(study) -> None:
     """A cell has the figure and below it the lead over the arm that has none; a row `A − B` leads alone."""
     for part in (STUDIES / study / "tables.md").read_text("utf-8").split("\n## ")[1:]:
         (_, *heads), *rows = below(part, "### Solved")
@@ -85,10 +85,8 @@ def test_the_comparison_of_labels_is_the_study_of_few_examples() -> None:
 
 
 def test_the_table_of_raro_on_signed_digits_follows_from_its_results() -> None:
-    found, page = (
-        Results(Records(STUDIES / "raro_digits" / "answers256"), ("start", *Digits.ARMS)),
-        RARO.read_text("utf-8"),
-    )
+    found = Results(Records(STUDIES / "raro_digits" / "answers256"), ("start", *Digits.ARMS))
+    page = RARO.read_text("utf-8")
     for arm in found.arms:
         leads = ["" if arm == other else lead(found.difference(arm, other, "solved")) for other in ("start", "more")]
         told = [Digits.ARMS.get(arm, arm), percent(found.rate(arm, "solved").mean), *leads]
@@ -96,7 +94,7 @@ def test_the_table_of_raro_on_signed_digits_follows_from_its_results() -> None:
 
 
 @pytest.mark.parametrize("run", ["answers16", "answers64", "answers1024", "again", "silent_critic", "no_reasoning"])
-def test_raro_on_signed_digits_under_other_conditions(run: str) -> None:
+def test_raro_on_signed_digits_under_other_conditions(run) -> None:
     records = Records(STUDIES / "raro_digits" / run)
     arms = [arm for arm in (*ARMS, "match") if arm in {result["arm"] for result in records.results().values()}]
     found = Results(records, arms)
@@ -107,7 +105,7 @@ def test_raro_on_signed_digits_under_other_conditions(run: str) -> None:
 
 
 @pytest.mark.parametrize("run", ["signs", "smollm2"])
-def test_tables_whose_programs_have_left_say_what_the_results_say(run: str) -> None:
+def test_tables_whose_programs_have_left_say_what_the_results_say(run) -> None:
     records = Records(STUDIES / run)
     found = Results(records, dict.fromkeys(result["arm"] for result in records.results().values()))
     text = (DOCS / "trainers.md").read_text("utf-8")
@@ -142,19 +140,9 @@ def test_a_study_is_two_files_and_what_is_made_of_them() -> None:
     kept = {path for path in kept if not path.endswith(("/tables.md", "/trained.md", ".png", "/images"))}
     raro_runs = ["again", *(f"answers{number}" for number in (16, 64, 256, 1024))]
     raro_runs += ["longer", "no_reasoning", "silent_critic", "supervised"]
-    several = ["several_answers", "several_tokens"]
-    studies = [
-        "beyond_singles",
-        "causes",
-        "propagation",
-        *(f"raro_digits/{run}" for run in raro_runs),
-        "rates",
-        *(f"referee/{name}" for name in (*REFEREE_RUNS, *REFEREE_RATES)),
-        *several,
-        "signs",
-        "smollm2",
-        "tool_games",
-    ]
+    studies = ["beyond_singles", "causes", "propagation", "rates", "several_answers", "several_tokens", "signs"]
+    studies += ["smollm2", "tool_games", *(f"raro_digits/{run}" for run in raro_runs)]
+    studies += [f"referee/{name}" for name in (*REFEREE_RUNS, *REFEREE_RATES)]
     told = {"ceilings", "growth", "kill_test", "referee"}  # by programs that train nothing: tables alone
     named = {f"{name}{file}" for name in studies for file in ("", "/records.jsonl", "/outcomes.npz")}
     assert kept - told <= named | {"raro_digits"}

@@ -18,7 +18,7 @@ TOKENIZER = build_small_tokenizer(6, 1, "bare")
 def endless(**changes: object) -> EndlessPuzzles:
     options = {"size": 6, "clues": (14, 20), "rule": None, "seed": 3, "originals": 5, "images": 3, **changes}
     task = SudokuTask(TOKENIZER.pad_token_id, TOKENIZER.eos_token_id)
-    return EndlessPuzzles(lambda board: pre_fill(build_prompt(board), TOKENIZER, 43), task, **options)  # type: ignore[arg-type]
+    return EndlessPuzzles(lambda board: pre_fill(build_prompt(board), TOKENIZER, 43), task, **options)
 
 
 def test_rows_depend_on_their_number_alone() -> None:

@@ -8,9 +8,8 @@ from scripts.sudoku.hold_anneal import HoldThenAnneal
 def test_without_patience_it_is_the_warmup_stable_decay_schedule_of_transformers() -> None:
     plan = HoldThenAnneal(3, 8, 4)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
-    schedule = get_wsd_schedule(
-        optimizer, num_warmup_steps=3, num_decay_steps=4, num_stable_steps=5, decay_type="linear"
-    )
+    lengths = {"num_warmup_steps": 3, "num_decay_steps": 4, "num_stable_steps": 5}
+    schedule = get_wsd_schedule(optimizer, decay_type="linear", **lengths)
     for step in range(13):
         assert plan.factor(step) == pytest.approx(schedule.get_last_lr()[0])
         plan.observe(step, 0.0)

@@ -1,8 +1,6 @@
 """The base's training on puzzles without an end, in the layout without a prompt."""
 
 import math
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -17,17 +15,18 @@ from scripts.shared.small_tokenizer import build_small_tokenizer
 from sudoku_env.prompts.text import build_prompt
 from sudoku_env.prompts.tokens import pre_fill
 from sudoku_env.puzzles import read_puzzles
+from tests.helpers.warm_process import ROOT
 from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
-from tests.scripts.helpers.started import ROOT, TINY_BASE, lines
+from tests.scripts.helpers.started import TINY_BASE, lines
 
-TINY: dict[str, Any] = {
+TINY = {
     **TINY_BASE, "size": 6, "clues_low": 20, "clues_high": 30, "hard_low": 16, "hard_high": 18, "puzzles": 0,
     "answer_layout": "bare", "chunk": 1, "tail": 0, "hold_steps": 3, "save_steps": 1, "curve_strategies": "margin",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("masks", ["random", "ordered"])
-def test_a_run_without_an_end_goes_on_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, masks: str) -> None:
+def test_a_run_without_an_end_goes_on_bit_for_bit(tmp_path, monkeypatch, masks) -> None:
     whole, stopped, tiny = tmp_path / "whole", tmp_path / "stopped", {**TINY, "masks": masks}
     run_here(monkeypatch, "sudoku/pretrain.py", **tiny, output_dir=whole)
     run_until_checkpoint(monkeypatch, "checkpoint-2", "sudoku/pretrain.py", **tiny, output_dir=stopped)
@@ -50,9 +49,8 @@ def test_a_run_begins_with_the_weights_of_a_model(tmp_path, monkeypatch, capsys)
     run_here(monkeypatch, "sudoku/pretrain.py", **TINY, output_dir=tmp_path / "first")
     start = tmp_path / "first" / "annealed"
     options = {**TINY, "start": start, "seed": 1, "n_loops": 2, "output_dir": tmp_path / "second"}
-    run_here(
-        monkeypatch, "sudoku/pretrain.py", **options, learning_rate=0.0
-    )  # what it begins with is what it ends with
+    # What it begins with is what it ends with.
+    run_here(monkeypatch, "sudoku/pretrain.py", **options, learning_rate=0.0)
     weights, again = (load_file(run / "model.safetensors") for run in (start, tmp_path / "second" / "annealed"))
     assert all(torch.equal(weights[key], again[key]) for key in weights)
     card = (tmp_path / "second" / "annealed" / "README.md").read_text()
@@ -87,8 +85,7 @@ def test_the_model_knows_its_layout_and_a_run_can_be_annealed_early(tmp_path, mo
     run_until_checkpoint(monkeypatch, "checkpoint-2", "sudoku/pretrain.py", **options)
     early = {"hold_steps": 2, "anneal_steps": 2, "resume_with_changes": True}
     run_here(monkeypatch, "sudoku/pretrain.py", **{**options, **early}, resume_from_checkpoint="last")
-    log = lines(tmp_path / "run" / "training_log.jsonl")
-    assert log[-1]["step"] == 4
+    assert lines(tmp_path / "run" / "training_log.jsonl")[-1]["step"] == 4
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "run" / "annealed")
     puzzle = "..3..5..1.2324536...6..2.625......3."
     prefilled = pre_fill(build_prompt(puzzle), tokenizer, 43)
@@ -99,7 +96,7 @@ def test_the_model_knows_its_layout_and_a_run_can_be_annealed_early(tmp_path, mo
     assert "- **Data**: 16 puzzles, none seen twice" in card and "2 updates of 4 puzzles" in card
 
 
-def test_other_training_puzzles_are_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_training_puzzles_are_another_run(tmp_path, monkeypatch) -> None:
     options = {**TINY, "output_dir": tmp_path / "run"}
     run_until_checkpoint(monkeypatch, "checkpoint-1", "sudoku/pretrain.py", **options)
     with pytest.raises(SystemExit):

@@ -47,11 +47,8 @@ def test_rows_for_verl(data, tmp_path):
     pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     files = {split: data / f"word_problems_{split}.jsonl" for split in ("train", "validation")}
     wrong = {**files, "train": data / "word_problems.sha256"}
-    process, spoiled = (
-        start("raro/make_verl_data.py", tmp_path, **files),
-        start("raro/make_verl_data.py", tmp_path / "no", **wrong),
-    )
-    (printed,) = finish(process)
+    spoiled = start("raro/make_verl_data.py", tmp_path / "no", **wrong)
+    (printed,) = finish(start("raro/make_verl_data.py", tmp_path, **files))
     assert "train.parquet (12 rows)" in printed
     for split, file in files.items():
         rows = pq.read_table(tmp_path / f"{split}.parquet").to_pylist()

@@ -33,8 +33,8 @@ def chromium() -> Iterator["Browser"]:
 
 
 @contextmanager
-def visit(browser: "Browser", address: str, fragment: str = "", **context: Any) -> Iterator["Page"]:
-    """A visit to the page; fails if it wrote an error to the console or asked another host for anything."""
+def visit(browser: "Browser", address: str, fragment: str = "", decodes: int = 0, **context: Any) -> Iterator["Page"]:
+    """A visit, after so many decodes; fails if the page wrote an error to the console or asked another host."""
     with browser.new_context(**context) as visitor:
         page = visitor.new_page()
         page.set_default_timeout(120_000)
@@ -44,6 +44,8 @@ def visit(browser: "Browser", address: str, fragment: str = "", **context: Any) 
         page.on("request", lambda request: None if ours(request.url, address) else faults.append(request.url))
         page.goto(f"{address}/{fragment}")
         page.wait_for_selector("[data-cell]")
+        if decodes:
+            wait_for_decodes(page, decodes)
         yield page
         assert not faults
 

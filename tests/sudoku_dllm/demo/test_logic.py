@@ -2,8 +2,6 @@
 
 import csv
 import functools
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,16 +10,9 @@ from sudoku_env import count_solutions, default_puzzles, definite_digits, solve
 from sudoku_env.board import BoardLike, as_board, geometry, is_valid
 from sudoku_env.errors import BoardError
 from sudoku_env.explanation import describe_step, placement_step
+from sudoku_env.kernels import ladder_state
 from sudoku_env.kernels.ladder import apply_step, find_pattern
-from sudoku_env.kernels.ladder_state import (
-    BACKBONE,
-    HIDDEN_SINGLE,
-    JELLYFISH,
-    NAKED_SINGLE,
-    ladder_table,
-    load,
-    new_work,
-)
+from sudoku_env.kernels.ladder_state import BACKBONE, HIDDEN_SINGLE, NAKED_SINGLE, ladder_table, load, new_work
 from sudoku_env.kernels.search_state import new_search
 from sudoku_env.logic import candidates, definite_cells
 
@@ -47,7 +38,7 @@ def kind_of(board: BoardLike) -> str:
     return ("unsolvable", "unique", "ambiguous")[min(count_solutions(board), 2)]
 
 
-def test_the_kinds_of_boards_are_those_of_the_solver(node: Callable[..., Any]) -> None:
+def test_the_kinds_of_boards_are_those_of_the_solver(node) -> None:
     boards = [board for size in (4, 6, 9) for board in thinned(size, 40)]
     boards += [as_board(IMPOSSIBLE), np.zeros(81, np.uint8)]
     found = node("judge", puzzles=[board.tolist() for board in boards])
@@ -59,7 +50,7 @@ def test_the_kinds_of_boards_are_those_of_the_solver(node: Callable[..., Any]) -
 
 
 @pytest.mark.parametrize(("size", "clues"), [(4, 5), (6, 11), (9, 28)])
-def test_new_puzzles_have_one_solution_and_few_clues(node: Callable[..., Any], size: int, clues: int) -> None:
+def test_new_puzzles_have_one_solution_and_few_clues(node, size, clues) -> None:
     numbers = list(range(12))
     found = node("generate", size=size, seeds=numbers)
     assert found[0] == node("generate", size=size, seeds=numbers[:1])[0]
@@ -68,13 +59,8 @@ def test_new_puzzles_have_one_solution_and_few_clues(node: Callable[..., Any], s
     for board in found:
         assert count_solutions(board) == 1
         given = np.flatnonzero(board)
-        assert len(given) == clues or (
-            len(given) > clues
-            and not any(
-                count_solutions([0 if cell == left else digit for cell, digit in enumerate(board)]) == 1
-                for left in given
-            )
-        )
+        fewer = ([0 if cell == left else digit for cell, digit in enumerate(board)] for left in given)
+        assert len(given) == clues or (len(given) > clues and all(count_solutions(each) > 1 for each in fewer))
     assert sum(np.count_nonzero(board) == clues for board in found) > 6
 
 
@@ -92,12 +78,14 @@ def puzzles_of_all_tiers(count: int) -> list[np.ndarray]:
     return found
 
 
-def test_a_cell_is_forced_by_the_rules_that_force_it_in_python(node: Callable[..., Any]) -> None:
-    cells = [
-        [board.tolist(), cell, int(solve(board)[cell])]
-        for board in puzzles_of_all_tiers(1)
-        for cell in np.flatnonzero(board == 0).tolist()
-    ]
+def blanks_of(board: np.ndarray) -> list:
+    """The board, a blank cell and its digit, for each blank."""
+    solution = solve(board)
+    return [[board.tolist(), cell, int(solution[cell])] for cell in np.flatnonzero(board == 0).tolist()]
+
+
+def test_a_cell_is_forced_by_the_rules_that_force_it_in_python(node) -> None:
+    cells = [blank for board in puzzles_of_all_tiers(1) for blank in blanks_of(board)]
     found = node("forced", cells=cells)
     for (digits, cell, digit), forced in zip(cells, found, strict=True):
         board = np.array(digits, np.uint8)
@@ -107,7 +95,7 @@ def test_a_cell_is_forced_by_the_rules_that_force_it_in_python(node: Callable[..
     assert rules >= {"naked_single", "hidden_single", "pointing", "naked_pair", "backbone"}
 
 
-def test_what_is_removed_before_a_single_is_in_no_solution_and_makes_it_one(node: Callable[..., Any]) -> None:
+def test_what_is_removed_before_a_single_is_in_no_solution_and_makes_it_one(node) -> None:
     cells = []
     for board in puzzles_of_all_tiers(2):
         digits = definite_cells(board, "fish")
@@ -124,7 +112,7 @@ def test_what_is_removed_before_a_single_is_in_no_solution_and_makes_it_one(node
         assert left[cell, digit - 1] and (left[cell].sum() == 1 or 1 in places)
 
 
-def test_sentences_of_patterns_are_those_of_explain(node: Callable[..., Any]) -> None:
+def test_sentences_of_patterns_are_those_of_explain(node) -> None:
     boards = puzzles_of_all_tiers(2)
     expected = [pattern_sentences(board) for board in boards]
     assert node("patterns", puzzles=[board.tolist() for board in boards]) == expected
@@ -137,23 +125,18 @@ def pattern_sentences(board: np.ndarray) -> list[str]:
     size = int(board.size**0.5)
     table, work, search, found = ladder_table(size), new_work(size), new_search(size), []
     load(board, table, work)
-    while (rule := int(find_pattern(table, work, JELLYFISH, search))) >= 0:
+    while (rule := int(find_pattern(table, work, ladder_state.JELLYFISH, search))) >= 0:
         found.append(str(describe_step(rule, work, size)))
         apply_step(table, work, rule)
     return found
 
 
-def test_sentences_of_singles_and_backbone_are_those_of_explain(node: Callable[..., Any]) -> None:
-    cells, expected = [], []
-    for board in (board for size in (4, 6, 9) for board in default_puzzles(size).boards[:6]):
-        solution = solve(board)
-        for cell in np.flatnonzero(board == 0).tolist():
-            cells.append([board.tolist(), cell, int(solution[cell])])
-            expected.append(sentence(board, cell, int(solution[cell])))
+def test_sentences_of_singles_and_backbone_are_those_of_explain(node) -> None:
+    cells = [blank for size in (4, 6, 9) for board in default_puzzles(size).boards[:6] for blank in blanks_of(board)]
     found = node("forced", cells=cells)
-    for text, forced in zip(expected, found, strict=True):
+    for (board, cell, digit), forced in zip(cells, found, strict=True):
         if forced["rule"] in ("naked_single", "hidden_single", "backbone"):
-            assert forced["text"] == text
+            assert forced["text"] == sentence(np.array(board, np.uint8), cell, digit)
     assert {forced["text"].split(":")[0] for forced in found} >= {"Naked single", "Hidden single", "Backbone"}
 
 
@@ -169,7 +152,7 @@ def sentence(board: np.ndarray, cell: int, digit: int) -> str:
     return str(placement_step(BACKBONE, cell, digit, [], board))
 
 
-def test_a_digit_that_nothing_forces_has_no_sentence(node: Callable[..., Any]) -> None:
+def test_a_digit_that_nothing_forces_has_no_sentence(node) -> None:
     board = default_puzzles(6).boards[0]
     cell = int(np.flatnonzero(board == 0)[0])
     wrong = int(solve(board)[cell]) % 6 + 1
@@ -187,12 +170,12 @@ def test_a_digit_that_nothing_forces_has_no_sentence(node: Callable[..., Any]) -
         "1??4??1221???3??",
     ],
 )
-def test_boards_are_read_as_in_python(node: Callable[..., Any], text: str) -> None:
+def test_boards_are_read_as_in_python(node, text) -> None:
     assert node("parse", texts=[text]) == [as_board(text).tolist()]
 
 
 @pytest.mark.parametrize("text", ["1..4", "1..4..1221...3.5", "1..4..1221...3.!"])
-def test_what_is_no_board_is_refused_with_its_fault(node: Callable[..., Any], text: str) -> None:
+def test_what_is_no_board_is_refused_with_its_fault(node, text) -> None:
     with pytest.raises(BoardError):
         as_board(text)
     assert isinstance(node("parse", texts=[text])[0], str)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def test_puzzles_become_the_tokens_of_pre_fill(node: Callable[..., Any], name: str) -> None:
+def test_puzzles_become_the_tokens_of_pre_fill(node, name) -> None:
     _, tokenizer = load(name)
     batch = problems(tokenizer, 200)
     found = node("prefill", name=name, puzzles=boards(batch))
@@ -36,11 +35,11 @@ def test_puzzles_become_the_tokens_of_pre_fill(node: Callable[..., Any], name: s
     assert [one["response"] for one in found] == batch.responses.tolist()
 
 
-def test_logits_are_those_of_python(node: Callable[..., Any], name: str) -> None:
+def test_logits_are_those_of_python(node, name) -> None:
     compare_logits(node, name, *load(name), count=20 if name in MODELS else 4)
 
 
-def test_blocks_are_gone_through_as_often_as_in_python(node: Callable[..., Any], tmp_path: Path) -> None:
+def test_blocks_are_gone_through_as_often_as_in_python(node, tmp_path) -> None:
     _, tokenizer = load(MODELS[0])
     looped = LladaForMaskedLM.from_pretrained(f"data/models/{MODELS[0]}", n_loops=3).eval()
     for part in (looped, tokenizer):
@@ -64,7 +63,7 @@ def compare_logits(node: Callable[..., Any], name: str, model: Any, tokenizer: A
     torch.testing.assert_close(torch.tensor(found, dtype=torch.float64), expected, atol=1e-4, rtol=0)
 
 
-def test_the_configuration_is_written_out_whole(page: Path, name: str) -> None:
+def test_the_configuration_is_written_out_whole(page, name) -> None:
     content = json.loads((page / "models.json").read_text())
     model, _ = load(name)
     entry = next(one for one in content["models"] if one["name"] == name)
@@ -93,22 +92,18 @@ DECODES = [
 
 
 @pytest.mark.parametrize("how", DECODES, ids=str)
-def test_decodes_are_those_of_python_step_for_step(node: Callable[..., Any], how: Decoding, count: int = 3) -> None:
+def test_decodes_are_those_of_python_step_for_step(node, how, count=3) -> None:
     compare_decodes(node, MODELS[0], how, count)
 
 
 @pytest.mark.parametrize("few", [False, True], ids=["one answer", "several"])
 @pytest.mark.parametrize("guard", ["rules", "completable"])
 @pytest.mark.parametrize("tokens", [2, None])
-def test_guarded_decodes_are_those_of_python(
-    node: Callable[..., Any], tokens: int | None, guard: Any, few: bool
-) -> None:
+def test_guarded_decodes_are_those_of_python(node, tokens, guard, few) -> None:
     compare_decodes(node, MODELS[0], Decoding("margin", tokens_per_step=tokens, guard=guard), 4, few=few)
 
 
-def test_a_decode_by_the_rules_of_what_has_no_solution_ends_at_a_dead_end_without_a_clash(
-    node: Callable[..., Any],
-) -> None:
+def test_a_decode_by_the_rules_of_what_has_no_solution_ends_at_a_dead_end_and_no_clash(node) -> None:
     limits = {"tokensPerStep": None, "check": "rules"}
     puzzle = as_board("12345......6" + "." * 24)
     [steps] = node("decode", name=MODELS[0], puzzles=[puzzle.tolist()], strategy="margin", limits=limits)
@@ -116,7 +111,7 @@ def test_a_decode_by_the_rules_of_what_has_no_solution_ends_at_a_dead_end_withou
     assert steps[-1]["refused"] == 1 and is_valid(steps[-1]["board"])
 
 
-def test_a_decode_of_9x9_without_a_prompt(node: Callable[..., Any]) -> None:
+def test_a_decode_of_9x9_without_a_prompt(node) -> None:
     compare_decodes(node, NINE, Decoding("margin", tokens_per_step=6), 2)
 
 
@@ -125,18 +120,11 @@ def compare_decodes(node: Callable[..., Any], name: str, how: Decoding, count: i
     model, tokenizer = load(name)
     batch = problems(tokenizer, count, few)
     uniforms = draw_uniforms(how, Trajectories(batch), torch.Generator().manual_seed(1))
-    found = node(
-        "decode",
-        name=name,
-        puzzles=boards(batch),
-        strategy=how.strategy,
-        uniforms=None if uniforms is None else uniforms.tolist(),
-        limits=spelt(how),
-    )
+    asked = {"puzzles": boards(batch), "strategy": how.strategy, "limits": spelt(how)}
+    found = node("decode", name=name, uniforms=None if uniforms is None else uniforms.tolist(), **asked)
     steps = python_steps(model.double(), batch, how, uniforms)
-    assert [len(decode) for decode in found] == [
-        sum(row in step.trajectories.tolist() for step in steps) for row in range(count)
-    ]
+    lengths = [sum(row in step.trajectories.tolist() for step in steps) for row in range(count)]
+    assert [len(decode) for decode in found] == lengths
     for step in steps:
         for row, choices, definite in of_trajectories(step):
             at = step.trajectories.tolist().index(row)
@@ -149,9 +137,7 @@ def compare_decodes(node: Callable[..., Any], name: str, how: Decoding, count: i
 @pytest.mark.parametrize(
     ("strategy", "most"), [("margin", 0.02), ("entropy", 0.02), ("margin_difference", 0.2), ("probability", 0.4)]
 )
-def test_choices_differ_from_those_in_single_precision_at_ties_alone(
-    node: Callable[..., Any], record_property: Callable[[str, Any], None], strategy: str, most: float
-) -> None:
+def test_choices_differ_from_those_in_single_precision_at_ties_alone(node, record_property, strategy, most) -> None:
     model, tokenizer = load(MODELS[0])
     batch = problems(tokenizer, 5)
     states, expected, scores = [], [], []
@@ -180,5 +166,5 @@ def spelt(how: Decoding) -> dict[str, Any]:
     if isinstance(how.limit, EntropyBound):
         found["entropyBound"] = how.limit.nats
     if how.guard is not None:
-        found["check"] = {"completable": "solver"}.get(str(how.guard), how.guard)
+        found["check"] = {"completable": "solver", "rules": "rules"}[how.guard]
     return found

@@ -35,18 +35,11 @@ def browser() -> Iterator[Any]:
         yield started
 
 
-def test_a_decode_in_the_page_is_that_of_python(browser: Any, address: str) -> None:
-    decode_in_page(browser, address, MODELS[0], 2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_60_decodes_in_the_page_are_those_of_python(browser: Any, address: str, name: str) -> None:
-    decode_in_page(browser, address, name, 60)
-
-
-def decode_in_page(browser: Any, address: str, name: str, count: int) -> None:
-    """Decode puzzles by the modules that the page has loaded, and in Python in double precision."""
+@pytest.mark.parametrize(
+    ("name", "count"), [(MODELS[0], 2), *(pytest.param(name, 60, marks=pytest.mark.slow) for name in MODELS)]
+)
+def test_decodes_in_the_page_are_those_of_python(browser, address, name, count) -> None:
+    """By the modules that the page has loaded, and in Python in double precision."""
     model, tokenizer = load(name)
     batch = problems(tokenizer, count)
     with visit(browser, address) as page:
@@ -70,18 +63,15 @@ def decode_in_page(browser: Any, address: str, name: str, count: int) -> None:
     assert found == expected
 
 
-def test_two_models_decode_one_puzzle_side_by_side(browser: Any, address: str) -> None:
-    with visit(browser, address, f"#puzzle={SIX}&model={MODELS[0]}&other={MODELS[1]}&step=3") as page:
-        wait_for_decodes(page, 2)
-        titles = page.locator(".panel h2").all_inner_texts()
-        assert [title.split(",")[0] for title in titles] == list(MODELS)
+def test_two_models_decode_one_puzzle_side_by_side(browser, address) -> None:
+    with visit(browser, address, f"#puzzle={SIX}&model={MODELS[0]}&other={MODELS[1]}&step=3", decodes=2) as page:
+        assert [title.split(",")[0] for title in page.locator(".panel h2").all_inner_texts()] == list(MODELS)
         assert all(text.startswith("3 of ") for text in page.locator(".passes").all_inner_texts())
         assert page.locator(".heat").count() > 0
 
 
-def test_keys_step_write_and_erase(browser: Any, address: str) -> None:
-    with visit(browser, address, f"#puzzle={SIX}") as page:
-        wait_for_decodes(page)
+def test_keys_step_write_and_erase(browser, address) -> None:
+    with visit(browser, address, f"#puzzle={SIX}", decodes=1) as page:
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowLeft")
@@ -112,13 +102,13 @@ def test_keys_step_write_and_erase(browser: Any, address: str) -> None:
         (FOUR, "A puzzle: there is exactly one solution. The page has no model for 4×4"),
     ],
 )
-def test_a_pasted_puzzle_is_judged_at_once(browser: Any, address: str, text: str, verdict: str) -> None:
+def test_a_pasted_puzzle_is_judged_at_once(browser, address, text, verdict) -> None:
     with visit(browser, address) as page:
         page.locator("#puzzle").fill(text)
         assert page.locator("#verdict").inner_text().startswith(verdict)
 
 
-def test_a_pasted_9x9_puzzle_is_decoded_by_the_model_for_it(browser: Any, address: str) -> None:
+def test_a_pasted_9x9_puzzle_is_decoded_by_the_model_for_it(browser, address) -> None:
     with visit(browser, address, "#tokens=8") as page:
         page.locator("#puzzle").fill(NINE_BY_NINE)
         page.wait_for_function("() => document.querySelectorAll('[data-cell]').length === 81")
@@ -126,7 +116,7 @@ def test_a_pasted_9x9_puzzle_is_decoded_by_the_model_for_it(browser: Any, addres
         assert page.locator(".panel h2, .panel h3").first.inner_text().startswith("llada-sudoku9x9")
 
 
-def test_a_new_puzzle_is_drawn_and_decoded(browser: Any, address: str) -> None:
+def test_a_new_puzzle_is_drawn_and_decoded(browser, address) -> None:
     with visit(browser, address, f"#puzzle={SIX}") as page:
         drawn = set()
         for _ in range(3):
@@ -137,9 +127,8 @@ def test_a_new_puzzle_is_drawn_and_decoded(browser: Any, address: str) -> None:
         wait_for_decodes(page)
 
 
-def test_the_total_of_passes_stands_still_and_the_strip_tells_what_was_filled(browser: Any, address: str) -> None:
-    with visit(browser, address, f"#puzzle={SIX}") as page:
-        wait_for_decodes(page)
+def test_the_total_of_passes_stands_still_and_the_strip_tells_what_was_filled(browser, address) -> None:
+    with visit(browser, address, f"#puzzle={SIX}", decodes=1) as page:
         page.evaluate(
             "() => { window.told = new Set(); const shown = document.querySelector('#passes');"
             "new MutationObserver(() => told.add(shown.textContent)).observe(shown, { childList: true }); }"
@@ -160,7 +149,7 @@ def test_the_total_of_passes_stands_still_and_the_strip_tells_what_was_filled(br
             assert explained == set(page.locator(".order li small").all_inner_texts())
 
 
-def test_a_board_that_is_pasted_shows_its_beginning(browser: Any, address: str) -> None:
+def test_a_board_that_is_pasted_shows_its_beginning(browser, address) -> None:
     with visit(browser, address, permissions=["clipboard-read", "clipboard-write"]) as page:
         rows = "\n".join(NINE_BY_NINE[start : start + 9] for start in range(0, 81, 9))
         page.evaluate("rows => navigator.clipboard.writeText(rows)", rows)
@@ -171,10 +160,9 @@ def test_a_board_that_is_pasted_shows_its_beginning(browser: Any, address: str) 
         assert page.locator("#puzzle").evaluate("text => text.scrollTop") == 0
 
 
-def test_a_fragment_restores_what_was_sent(browser: Any, address: str) -> None:
+def test_a_fragment_restores_what_was_sent(browser, address) -> None:
     fragment = f"#puzzle={SIX}&model={MODELS[1]}&strategy=probability&tokens=&threshold=-0.01&seed=4&step=2"
-    with visit(browser, address, fragment) as page:
-        wait_for_decodes(page)
+    with visit(browser, address, fragment, decodes=1) as page:
         expected = {"model": MODELS[1], "strategy": "probability", "tokens": "", "threshold": "-0.01", "seed": "4"}
         assert {key: page.locator(f"#{key}").input_value() for key in expected} == expected
         assert page.locator("#passes").inner_text().startswith("2 /")
@@ -183,16 +171,15 @@ def test_a_fragment_restores_what_was_sent(browser: Any, address: str) -> None:
         assert "leave one out" in page.locator(".passes").inner_text()
 
 
-def test_a_model_that_solves_its_puzzle_opens_the_page(browser: Any, address: str) -> None:
-    with visit(browser, address, "#step=999") as page:
-        wait_for_decodes(page)
+def test_a_model_that_solves_its_puzzle_opens_the_page(browser, address) -> None:
+    with visit(browser, address, "#step=999", decodes=1) as page:
         assert "Solved." in page.locator(".passes").inner_text()
         page.locator("#puzzle").fill(NINE_BY_NINE)
         page.locator("#puzzle").fill(SIX)
         assert page.locator("#model").input_value() == "llada-sudoku6x6-converged"
 
 
-def test_an_ambiguous_board_shows_clashes_and_counts_valid_grids(browser: Any, address: str) -> None:
+def test_an_ambiguous_board_shows_clashes_and_counts_valid_grids(browser, address) -> None:
     """The page's words and colors are held against the grids that it shows."""
     shown = """() => [...document.querySelectorAll('.panel')].map((panel) => ({
       grid: [...panel.querySelectorAll('[data-cell]')].map((cell) => Number(cell.textContent) || 0),
@@ -222,13 +209,12 @@ def test_an_ambiguous_board_shows_clashes_and_counts_valid_grids(browser: Any, a
 
 
 @pytest.mark.parametrize("check", ["rules", "solver"])
-def test_what_a_check_refuses_is_struck_out_and_told(browser: Any, address: str, check: str) -> None:
+def test_what_a_check_refuses_is_struck_out_and_told(browser, address, check) -> None:
     shown = """() => [...document.querySelectorAll('[data-cell]')].map((cell) =>
       [cell.querySelector('s')?.textContent ?? null, cell.querySelector('.heat, s') ? 0 : Number(cell.textContent),
        cell.getAttribute('aria-label').includes('refused')])"""
     ways = {"puzzle": "." * 36, "model": MODELS[1], "tokens": "", "check": check, "step": 1}
-    with visit(browser, address, f"#{urlencode(ways)}") as page:
-        wait_for_decodes(page)
+    with visit(browser, address, f"#{urlencode(ways)}", decodes=1) as page:
         struck, digits, said = zip(*page.evaluate(shown), strict=True)
         assert said == tuple(one is not None for one in struck) == tuple(digit == 0 for digit in digits)
         caption, board = page.locator(".passes").inner_text(), np.array(digits, dtype=np.uint8)
@@ -246,7 +232,7 @@ def test_what_a_check_refuses_is_struck_out_and_told(browser: Any, address: str,
         assert end in page.locator(".passes").inner_text()
 
 
-def test_another_decode_is_shown_to_its_end(browser: Any, address: str) -> None:
+def test_another_decode_is_shown_to_its_end(browser, address) -> None:
     """At one token a step there are more passes than cells, since the tokens behind the grid are decoded too."""
     ways = {"puzzle": "." * 36, "model": MODELS[0], "other": MODELS[1], "strategy": "policy"}
     with visit(browser, address, f"#{urlencode(ways)}") as page:
@@ -257,7 +243,7 @@ def test_another_decode_is_shown_to_its_end(browser: Any, address: str) -> None:
         assert all("alid grid." in said for said in page.locator(".passes").all_inner_texts())
 
 
-def test_a_link_opens_a_blank_board_filled_in_four_passes_by_two_models(browser: Any, address: str) -> None:
+def test_a_link_opens_a_blank_board_filled_in_four_passes_by_two_models(browser, address) -> None:
     with visit(browser, address) as page:
         page.locator("#comparison a").click()
         wait_for_decodes(page, 2)
@@ -284,7 +270,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_wrong_field_of_an_address_is_told_and_the_others_are_kept(browser: Any, address: str, wrong: str) -> None:
+def test_a_wrong_field_of_an_address_is_told_and_the_others_are_kept(browser, address, wrong) -> None:
     right = {"puzzle": SIX, "model": "llada-sudoku6x6-sft", "other": MODELS[0], "strategy": "probability"}
     right |= {"tokens": "2", "threshold": "-0.5", "bound": "", "check": "rules", "seed": "4", "step": "1"}
     text, why = WRONG[wrong]
@@ -297,7 +283,7 @@ def test_a_wrong_field_of_an_address_is_told_and_the_others_are_kept(browser: An
         assert page.locator("#ignored").inner_text() == ""
 
 
-def test_an_address_without_a_fault_says_nothing_and_a_model_brings_its_board(browser: Any, address: str) -> None:
+def test_an_address_without_a_fault_says_nothing_and_a_model_brings_its_board(browser, address) -> None:
     with visit(browser, address, f"#model={NINE}&tokens=8") as page:
         assert page.locator("#ignored").inner_text() == "" and page.locator("[data-cell]").count() == 81
         assert page.locator("#model").input_value() == NINE
@@ -306,7 +292,7 @@ def test_an_address_without_a_fault_says_nothing_and_a_model_brings_its_board(br
         assert page.locator("#model").input_value() == "" and page.locator("[data-cell]").count() == 16
 
 
-def test_beside_a_model_stand_others_of_its_size_alone(browser: Any, address: str) -> None:
+def test_beside_a_model_stand_others_of_its_size_alone(browser, address) -> None:
     def offered(page: Any) -> list[str]:
         return page.locator("#other option").all_inner_texts()
 
@@ -321,7 +307,7 @@ def test_beside_a_model_stand_others_of_its_size_alone(browser: Any, address: st
 
 
 @pytest.mark.parametrize("fragment", ["", f"#puzzle={NINE_BY_NINE}", f"#puzzle={SIX}&other={MODELS[0]}&step=3"])
-def test_the_board_is_on_the_first_screen_of_a_phone(browser: Any, address: str, fragment: str) -> None:
+def test_the_board_is_on_the_first_screen_of_a_phone(browser, address, fragment) -> None:
     with visit(browser, address, fragment, viewport={"width": 390, "height": 844}, is_mobile=True) as page:
         for part in ("#play", ".board"):
             box = page.locator(part).first.bounding_box()
@@ -331,10 +317,9 @@ def test_the_board_is_on_the_first_screen_of_a_phone(browser: Any, address: str,
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_and_nothing_is_wider_than_a_phone(browser: Any, address: str, scheme: str) -> None:
+def test_text_stands_out_and_nothing_is_wider_than_a_phone(browser, address, scheme) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "color_scheme": scheme}
-    with visit(browser, address, f"#puzzle={SIX}&other={MODELS[1]}&step=6", **phone) as page:
-        wait_for_decodes(page, 2)
+    with visit(browser, address, f"#puzzle={SIX}&other={MODELS[1]}&step=6", decodes=2, **phone) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         for name, ratio in page.evaluate(CONTRASTS).items():
             assert ratio >= 4.5, f"{name} has a contrast of {ratio:.2f}; WCAG AA asks for 4.5"

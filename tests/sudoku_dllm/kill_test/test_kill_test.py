@@ -51,23 +51,21 @@ def faulty(folder: Path, fault: str, kills: int = 4, phase: str = "training") ->
 
 
 @pytest.mark.parametrize(("fault", "part"), [("random", "random state"), ("momentum", "optimizer")])
-def test_a_forgotten_state_fails_and_the_first_difference_is_named(tmp_path: Path, fault: str, part: str) -> None:
+def test_a_forgotten_state_fails_and_the_first_difference_is_named(tmp_path, fault, part) -> None:
     report = faulty(tmp_path, fault)
-    assert report.comparison is not None and report.repeated is not None and report.repeated.first is None
+    assert report.repeated.first is None
     first = report.comparison.first
-    assert first is not None and first.step is not None and first.largest
-    assert first.step > min(kill.step for kill in report.kills if kill.step is not None)
+    assert first.largest and first.step > min(kill.step for kill in report.kills if kill.step is not None)
     assert f"FAILED: the killed run differs, first at step {first.step}, " in report.verdict
     assert report.comparison.parts[part].different and report.comparison.parts["weights"].largest
 
 
-def test_a_forgotten_buffer_fails_within_the_buffer(tmp_path: Path) -> None:
+def test_a_forgotten_buffer_fails_within_the_buffer(tmp_path) -> None:
     """A buffer serves the steps 1–5, 6–10, 11–15."""
-    first = faulty(tmp_path, "buffer").comparison.first
-    assert first.step % 5 != 1
+    assert faulty(tmp_path, "buffer").comparison.first.step % 5 != 1
 
 
-def test_half_a_checkpoint_stops_the_next_start_and_spoils_the_verdict(tmp_path: Path) -> None:
+def test_half_a_checkpoint_stops_the_next_start_and_spoils_the_verdict(tmp_path) -> None:
     report = faulty(tmp_path, "in_place", phase="saving")
     assert report.same and report.interrupted.finished
     failure = report.failures[0]
@@ -77,18 +75,18 @@ def test_half_a_checkpoint_stops_the_next_start_and_spoils_the_verdict(tmp_path:
     assert f"failed; went on without {failure.removed}" in str(report)
 
 
-def test_beginning_anew_is_no_resuming(tmp_path: Path) -> None:
+def test_beginning_anew_is_no_resuming(tmp_path) -> None:
     report = faulty(tmp_path, "anew", kills=3)
     assert report.same and any(kill.started_over for kill in report.kills)
     assert "began anew" in report.verdict
 
 
-def test_a_program_that_does_not_repeat_itself_is_not_blamed_for_the_kills(tmp_path: Path) -> None:
+def test_a_program_that_does_not_repeat_itself_is_not_blamed_for_the_kills(tmp_path) -> None:
     verdict = faulty(tmp_path, "unseeded", kills=1).verdict
     assert verdict.startswith("UNDECIDED: two runs that were left alone differ as well")
 
 
-def test_what_cannot_be_tested_is_said_before_or_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_tested_is_said_before_or_at_once(tmp_path, capsys) -> None:
     refused(r"exit code 1; .*reference\.log", lambda: check_resume([*COMMAND, "broken"], tmp_path), ResumeTestError)
     assert "nothing works" in (tmp_path / "reference.log").read_text()
     refused("holds a kill test already", lambda: check_resume(COMMAND, tmp_path), FileExistsError)
@@ -99,12 +97,12 @@ def test_what_cannot_be_tested_is_said_before_or_at_once(tmp_path: Path, capsys:
     assert ended.value.code == 2 and "write {folder} in the place" in capsys.readouterr().err
 
 
-def test_a_function_runs_in_processes_of_its_own(tmp_path: Path) -> None:
+def test_a_function_runs_in_processes_of_its_own(tmp_path) -> None:
     report = check_resume(partial(train, fault="momentum"), tmp_path, kills=2, seed=seed_of(2))
-    assert report.kills and report.comparison is not None and report.comparison.first is not None
+    assert report.kills and report.comparison.first is not None
 
 
-def test_a_kill_reaches_processes_that_left_the_group(tmp_path: Path) -> None:
+def test_a_kill_reaches_processes_that_left_the_group(tmp_path) -> None:
     """A program leaves the group as the workers of torchrun do."""
     process = Started(["sh", "-c", "setsid sleep 60 & echo $! > {folder}; wait"], tmp_path / "id", tmp_path / "log")
     while not (tmp_path / "id").exists() or not (tmp_path / "id").read_text().strip():
@@ -117,7 +115,7 @@ def test_a_kill_reaches_processes_that_left_the_group(tmp_path: Path) -> None:
     assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_start_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
+def test_a_start_that_hangs_is_ended_and_told(tmp_path) -> None:
     """It hangs the first time that there is a checkpoint to go on from."""
     hanging = '[ -d "$1/checkpoint-2" ] && [ ! -e "$1.hung" ] && touch "$1.hung" && sleep 60; exec "$0" "$2" "$1"'
     command = ["sh", "-c", hanging, sys.executable, "{folder}", COMMAND[1]]
@@ -139,26 +137,25 @@ def test_moments_come_from_the_seed_and_lie_within_the_run() -> None:
     assert [moment.after or 0 for moment in moments] == sorted(moment.after or 0 for moment in moments)
 
 
-def write_run(folder: Path, **changes: object) -> None:
-    (folder / "checkpoint-2").mkdir(parents=True)
-    weights = torch.tensor(changes.get("weights", [1.0, 2.0]))
-    save_file({"weights": weights}, folder / "checkpoint-2" / "model.safetensors")
-    torch.save({"state": {0: {"exp_avg": torch.ones(2)}}}, folder / "checkpoint-2" / "optimizer.pt")
-    torch.save(changes.get("object", {"lr": 1.0}), folder / "checkpoint-2" / "scheduler.pt")
-    history = [{"step": 1, "loss": changes.get("loss", 0.5), "train_runtime": changes.get("seconds", 1.0)}]
-    state = {"global_step": 2, "best_model_checkpoint": str(folder / "checkpoint-2"), "log_history": history}
-    (folder / "checkpoint-2" / "trainer_state.json").write_text(json.dumps(state))
+def write_run(folder: Path, weights=(1.0, 2.0), schedule=None, loss=0.5, seconds=1.0) -> None:
+    checkpoint = folder / "checkpoint-2"
+    checkpoint.mkdir(parents=True)
+    save_file({"weights": torch.tensor(weights)}, checkpoint / "model.safetensors")
+    torch.save({"state": {0: {"exp_avg": torch.ones(2)}}}, checkpoint / "optimizer.pt")
+    torch.save(schedule or {"lr": 1.0}, checkpoint / "scheduler.pt")
+    history = [{"step": 1, "loss": loss, "train_runtime": seconds}]
+    state = {"global_step": 2, "best_model_checkpoint": str(checkpoint), "log_history": history}
+    (checkpoint / "trainer_state.json").write_text(json.dumps(state))
 
 
-def test_folder_names_and_times_are_no_differences(tmp_path: Path) -> None:
+def test_folder_names_and_times_are_no_differences(tmp_path) -> None:
     write_run(tmp_path / "one")
     write_run(tmp_path / "two", seconds=2.0)
     (tmp_path / "two" / "partial").mkdir()
     found = compare_runs(tmp_path / "one", tmp_path / "two")
     assert found.first is None and found.left_over == ("partial",)
-    assert {name: part.files for name, part in found.parts.items()} == {
-        "weights": 1, "optimizer": 1, "schedule": 1, "log": 1,
-    }  # fmt: skip
+    files = {name: part.files for name, part in found.parts.items()}
+    assert files == {"weights": 1, "optimizer": 1, "schedule": 1, "log": 1}
 
 
 @pytest.mark.parametrize(
@@ -168,18 +165,18 @@ def test_folder_names_and_times_are_no_differences(tmp_path: Path) -> None:
         ({"weights": [1.0, 2.0, 3.0]}, "weights", 2, None),
         ({"loss": 0.75}, "log", 1, 0.25),
         ({"loss": float("nan")}, "log", 1, float("nan")),
-        ({"object": {"lr": 3.0}}, "schedule", 2, 2.0),
+        ({"schedule": {"lr": 3.0}}, "schedule", 2, 2.0),
     ],
 )
 def test_each_difference_is_found(tmp_path, changes, part, step, largest) -> None:
     write_run(tmp_path / "one")
     write_run(tmp_path / "two", **changes)
     found = compare_runs(tmp_path / "one", tmp_path / "two")
-    assert found.first is not None and (found.first.part, found.first.step) == (part, step)
+    assert (found.first.part, found.first.step) == (part, step)
     assert found.parts[part].largest == pytest.approx(largest, nan_ok=True)
 
 
-def test_a_zero_of_the_other_sign_differs_and_nan_is_equal_to_itself(tmp_path: Path) -> None:
+def test_a_zero_of_the_other_sign_differs_and_nan_is_equal_to_itself(tmp_path) -> None:
     write_run(tmp_path / "one", weights=[0.0, float("nan")])
     write_run(tmp_path / "two", weights=[0.0, float("nan")], seconds=2.0)
     write_run(tmp_path / "three", weights=[-0.0, float("nan")])
@@ -187,7 +184,7 @@ def test_a_zero_of_the_other_sign_differs_and_nan_is_equal_to_itself(tmp_path: P
     assert compare_runs(tmp_path / "one", tmp_path / "three").first is not None
 
 
-def test_missing_and_damaged_files_are_differences(tmp_path: Path) -> None:
+def test_missing_and_damaged_files_are_differences(tmp_path) -> None:
     for name in ("one", "two", "three"):
         write_run(tmp_path / name)
     (tmp_path / "two" / "checkpoint-2" / "optimizer.pt").unlink()
@@ -203,11 +200,11 @@ class Harmful:
         return Path.touch, (Path("unpickled"),)
 
 
-def test_nothing_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_unpickled(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write_run(tmp_path / "one", object={"lr": 1.0})
-    write_run(tmp_path / "two", object=Harmful())
-    write_run(tmp_path / "three", object=[Harmful(), 2])
+    write_run(tmp_path / "one")
+    write_run(tmp_path / "two", schedule=Harmful())
+    write_run(tmp_path / "three", schedule=[Harmful(), 2])
     for first, second in (("one", "two"), ("two", "three")):
         found = compare_runs(tmp_path / first, tmp_path / second)
         assert "schedule" not in found.parts or found.parts["schedule"].different
@@ -225,17 +222,16 @@ def trained(name: str, folder: Path, kills: int) -> ResumeReport:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["grpo", "unmask"])
-def test_our_trainers_pass(tmp_path: Path, name: str) -> None:
+def test_our_trainers_pass(tmp_path, name) -> None:
     report = trained(name, tmp_path, kills=3)
     assert report.passed and len(report.kills) >= 2, str(report)
 
 
 @pytest.mark.long
 @pytest.mark.skipif(find_spec("trl") is None, reason="trl is not installed; pip install 'sudoku-dllm[trl]'")
-def test_trl_samples_anew_in_mid_buffer(tmp_path: Path) -> None:
+def test_trl_samples_anew_in_mid_buffer(tmp_path) -> None:
     """A buffer serves the steps 1–4, 5–8 and so on; what docs/reliability.md says of TRL is still so."""
     report = trained("trl", tmp_path, kills=5)
-    assert not report.passed and report.comparison is not None
     first = report.comparison.first
-    assert first is not None and first.part == "completions" and first.step is not None and first.step % 4 != 1
-    assert report.repeated is not None and report.repeated.first is None
+    assert not report.passed and first.part == "completions" and first.step % 4 != 1
+    assert report.repeated.first is None

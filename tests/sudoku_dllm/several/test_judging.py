@@ -16,13 +16,13 @@ from tests.dllm_rl.helpers.tiny_training import prefilled, sudoku_task, warm_mod
 
 
 @pytest.fixture(scope="module")
-def problems():  # type: ignore[no-untyped-def]
+def problems():
     boards = generate(12, size=4, clues=(2, 8), answers="any", seed=2).boards
     return sudoku_task(with_tail=True, tail="prefill").batch(prefilled(boards, answers="any"))
 
 
 @pytest.mark.parametrize("cells", [1, 3])
-def test_the_counts_are_those_of_a_slow_loop(problems, cells: int) -> None:  # type: ignore[no-untyped-def]
+def test_the_counts_are_those_of_a_slow_loop(problems, cells) -> None:
     record = decode(warm_model(), problems, Decoding("margin", tokens_per_step=cells))
     found = judged(record)
     places = list(problems.layout.cell_positions)
@@ -57,7 +57,7 @@ def test_the_counts_are_those_of_a_slow_loop(problems, cells: int) -> None:  # t
         assert not found.pairs.any()
 
 
-def test_with_a_guard_what_is_not_valid_ended_where_no_digit_went(problems) -> None:  # type: ignore[no-untyped-def]
+def test_with_a_guard_what_is_not_valid_ended_where_no_digit_went(problems) -> None:
     blanks = (problems.boards(problems.responses) == 0).sum(1)
     for guard in GUARDS:
         found = judge(warm_model(), problems, 4, guard)

@@ -48,7 +48,7 @@ def check(records: Records, jobs: dict[str, tuple[dict[str, Any], dict[str, NDAr
             assert kept[name].dtype.kind in {"i": "iu"}.get(values.dtype.kind, values.dtype.kind)
 
 
-def test_a_packed_study_has_what_its_folders_have(tmp_path: Path) -> None:
+def test_a_packed_study_has_what_its_folders_have(tmp_path) -> None:
     jobs = write_study(tmp_path / "runs")
     check(Records(tmp_path / "runs"), jobs)
     assert pack(tmp_path / "runs", tmp_path / "data" / "study") == len(jobs)
@@ -56,7 +56,7 @@ def test_a_packed_study_has_what_its_folders_have(tmp_path: Path) -> None:
     check(Records(tmp_path / "data" / "study"), jobs)
 
 
-def test_an_array_has_a_row_for_each_line_of_its_arm(tmp_path: Path) -> None:
+def test_an_array_has_a_row_for_each_line_of_its_arm(tmp_path) -> None:
     write_study(tmp_path / "runs")
     pack(tmp_path / "runs", tmp_path)
     lines = [json.loads(line) for line in (tmp_path / RECORDS).read_text("utf-8").split("\n") if line]
@@ -67,7 +67,7 @@ def test_an_array_has_a_row_for_each_line_of_its_arm(tmp_path: Path) -> None:
         assert passes.dtype == np.uint8 and arrays["few/base/test/oracle/solved"].shape == (1, 5)
 
 
-def test_integers_take_the_smallest_type_that_holds_them_all(tmp_path: Path) -> None:
+def test_integers_take_the_smallest_type_that_holds_them_all(tmp_path) -> None:
     kept = {"small": [0, 255], "signed": [-1, 127], "wide": [-1, 255], "long": [-5, 2**40]}
     write_job(tmp_path / "runs" / "a/seed0", {}, {name: np.array(values) for name, values in kept.items()})
     pack(tmp_path / "runs", tmp_path)
@@ -76,7 +76,7 @@ def test_integers_take_the_smallest_type_that_holds_them_all(tmp_path: Path) -> 
     assert [str(values.dtype) for values in found.values()] == ["uint8", "int8", "int16", "int64"]
 
 
-def test_packing_again_replaces_what_was_packed_and_keeps_the_folders(tmp_path: Path) -> None:
+def test_packing_again_replaces_what_was_packed_and_keeps_the_folders(tmp_path) -> None:
     jobs = write_study(tmp_path)
     pack(tmp_path, tmp_path)
     jobs["few/sft/seed2"] = ({"arm": "another"}, outcomes(7))
@@ -86,7 +86,7 @@ def test_packing_again_replaces_what_was_packed_and_keeps_the_folders(tmp_path: 
     check(Records(tmp_path / "packed"), jobs)
 
 
-def test_results_that_come_while_records_are_read_are_found(tmp_path: Path) -> None:
+def test_results_that_come_while_records_are_read_are_found(tmp_path) -> None:
     records = Records(tmp_path / "runs")
     assert records.jobs() == [] and records.result("a/seed0") is None
     write_job(tmp_path / "runs" / "a/seed0", {"updates": 1}, {})
@@ -105,13 +105,13 @@ def test_a_job_is_not_there_before_all_of_it_is_written(tmp_path, monkeypatch, s
     assert Records(tmp_path).jobs() == [] and not (tmp_path / "a/seed0" / RESULT).exists()
 
 
-def test_seeds_of_different_settings_are_not_packed(tmp_path: Path) -> None:
+def test_seeds_of_different_settings_are_not_packed(tmp_path) -> None:
     write_job(tmp_path / "a/seed0", {}, outcomes(0))
     write_job(tmp_path / "a/seed1", {}, {**outcomes(1), "share": np.zeros(3)})
     refused("the seeds of a have different outcomes", lambda: pack(tmp_path, tmp_path / "packed"))
     assert not (tmp_path / "packed").exists()
 
 
-def test_a_folder_without_results_is_not_packed(tmp_path: Path) -> None:
+def test_a_folder_without_results_is_not_packed(tmp_path) -> None:
     with pytest.raises(FileNotFoundError, match=r"has no job with a result\.json and no records"):
         pack(tmp_path, tmp_path / "packed")

@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_arms_are_paired_by_problem_and_by_the_seeds_that_both_have(folder: Path) -> None:
+def test_arms_are_paired_by_problem_and_by_the_seeds_that_both_have(folder) -> None:
     found = Results(Records(folder), ["old", "new", "base", "none"], within="six")
     assert found.arms == ["old", "new", "base"] and found.seeds("new", "old") == [1] == found.seeds("old", "new")
     assert found.missing == [Job("old", 0), Job("new", 2)]
@@ -43,7 +43,7 @@ def test_arms_are_paired_by_problem_and_by_the_seeds_that_both_have(folder: Path
 
 
 @pytest.mark.parametrize(("width", "rows"), [(16, 1), (6, 3)])
-def test_a_legend_is_within_its_figure_and_of_one_row_where_that_fits(tmp_path: Path, width: int, rows: int) -> None:
+def test_a_legend_is_within_its_figure_and_of_one_row_where_that_fits(tmp_path, width, rows) -> None:
     figure, axis = load_pyplot().subplots(figsize=(width, 4), layout="constrained")
     for number in range(6):
         axis.plot([0, 1], label=f"training of its own, {number}")
@@ -53,7 +53,7 @@ def test_a_legend_is_within_its_figure_and_of_one_row_where_that_fits(tmp_path: 
     assert len({round(text.get_window_extent().y0) for text in texts}) == rows
 
 
-def test_seeds_are_read_in_the_order_asked_for_and_what_lacks_is_told(folder: Path, tmp_path: Path) -> None:
+def test_seeds_are_read_in_the_order_asked_for_and_what_lacks_is_told(folder, tmp_path) -> None:
     found = Results(Records(folder), ["base", "new", "old"], within="six", seeds=[2, 1])
     assert list(found.results) == [Job("old", 2), Job("new", 1), Job("old", 1)] and found.missing == [Job("new", 2)]
     with pytest.raises(ValueError, match="no result of new with seed 2; run those first"):
@@ -66,11 +66,11 @@ def test_seeds_are_read_in_the_order_asked_for_and_what_lacks_is_told(folder: Pa
         Results([Records(folder), Records(tmp_path / "again")], ["other"], within="six")
 
 
-def test_passes_are_those_of_the_seeds_that_arm_and_goal_have(folder: Path) -> None:
+def test_passes_are_those_of_the_seeds_that_arm_and_goal_have(folder) -> None:
     """With seed 1 new solves half by two passes in either way, and old, the goal, a quarter."""
     found = Results(Records(folder), ["new", "old", "other"], within="six")
     needed = found.passes_needed("new", ["a", "b"], ("old", "solved"))
     assert needed is not None and (needed.passes, needed.seeds) == (2.0, None)
-    assert found.passes_needed("old", ["a", "b"], 0.75).passes == np.inf  # type: ignore[union-attr]
+    assert found.passes_needed("old", ["a", "b"], 0.75).passes == np.inf
     assert found.passes_needed("other", ["a", "b"], ("old", "solved")) is None
     assert found.sweep("new", ["a", "b"]).passes.tolist() == [[2.0] * 4, [1.5] * 4]

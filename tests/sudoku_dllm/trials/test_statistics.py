@@ -25,8 +25,7 @@ def test_estimate_against_hand_worked_numbers() -> None:
 def test_three_seeds_have_the_t_quantile_of_two_degrees() -> None:
     """Per-seed means 0.2, 0.3, 0.4: s = 0.1, standard error 0.1 / √3, t = 4.302653."""
     values = np.repeat([[0.2], [0.3], [0.4]], 5, axis=1)
-    found = estimate(values)
-    half = 4.302653 * 0.1 / np.sqrt(3)
+    found, half = estimate(values), 4.302653 * 0.1 / np.sqrt(3)
     assert found.seeds == pytest.approx((0.3 - half, 0.3 + half), rel=1e-6)
     assert found.puzzles == pytest.approx((0.3, 0.3)) and found.excludes_zero
     assert not estimate(values - 0.3).excludes_zero and not estimate(values[:1]).excludes_zero
@@ -34,8 +33,7 @@ def test_three_seeds_have_the_t_quantile_of_two_degrees() -> None:
 
 
 def test_pairing_removes_what_puzzles_have_in_common() -> None:
-    rng = np.random.default_rng(0)
-    easy = rng.random(400) < 0.5
+    easy = np.random.default_rng(0).random(400) < 0.5
     second = np.stack([easy, easy]).astype(float)
     first = second.copy()
     first[:, np.flatnonzero(~easy)[:40]] = 1.0
@@ -50,12 +48,11 @@ def test_pairing_removes_what_puzzles_have_in_common() -> None:
 def test_interval_over_puzzles_covers_at_its_level() -> None:
     rng = np.random.default_rng(1)
     drawn = [estimate(rng.random((1, 200)) < 0.3).puzzles for _ in range(400)]
-    covered = np.mean([low <= 0.3 <= high for low, high in drawn])
-    assert 0.91 < covered < 0.98
+    assert 0.91 < np.mean([low <= 0.3 <= high for low, high in drawn]) < 0.98
 
 
 @pytest.mark.parametrize("shape", [(4,), (0, 4), (2, 1)])
-def test_tables_that_have_no_interval_are_refused(shape: tuple[int, ...]) -> None:
+def test_tables_that_have_no_interval_are_refused(shape) -> None:
     refused(r"must be \(seeds, puzzles\)", lambda: estimate(np.zeros(shape)))
 
 
@@ -157,8 +154,7 @@ def test_passes_needed_resamples_the_reference_with_the_sweep() -> None:
     constant = Sweep(np.repeat([[2.0], [4.0], [6.0], [8.0]], 400, axis=1), first.solved)
     found = passes_needed([constant], constant.solved[2:3])
     assert found.passes == 6.0 and found.puzzles == pytest.approx((6.0, 6.0))
-    rate = float(constant.solved[2].mean())
-    low, high = passes_needed([constant], np.full((1, 400), rate)).puzzles
+    low, high = passes_needed([constant], np.full((1, 400), float(constant.solved[2].mean()))).puzzles
     assert low < 5.9 and high > 6.1
 
 
@@ -166,14 +162,9 @@ def test_interval_of_passes_needed_against_an_independent_bootstrap() -> None:
     model, other = sweeps(80, 0.05, 4)
     reference = other.solved[2:3]
     found = passes_needed([model], reference)
-    rng = np.random.default_rng(7)
     drawn = []
-    for _ in range(2000):
-        rows = rng.integers(0, 80, 80)
-        drawn.append(
-            fewest_passes(
-                Sweep(model.passes[:, rows], model.solved[:, rows]).points(), float(reference[:, rows].mean())
-            )
-        )
+    for rows in np.random.default_rng(7).integers(0, 80, (2000, 80)):
+        curve = Sweep(model.passes[:, rows], model.solved[:, rows]).points()
+        drawn.append(fewest_passes(curve, float(reference[:, rows].mean())))
     np.testing.assert_allclose(found.puzzles, np.quantile(drawn, [0.025, 0.975]), atol=0.15)
     assert found == passes_needed([model], reference)

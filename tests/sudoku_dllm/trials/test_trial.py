@@ -26,15 +26,14 @@ SMALL = ["--sums", "40", "--start_steps", "2", "--width", "2"]
 
 
 def run(folder: Path, *words: str) -> str:
-    done = finished(EXAMPLE, [*SMALL, *words, "--output_dir", folder], timeout=300)
-    return done.stdout
+    return finished(EXAMPLE, [*SMALL, *words, "--output_dir", folder], timeout=300).stdout
 
 
 def weights(folder: Path) -> dict[str, np.ndarray]:
     return {name: value.numpy() for name, value in load_file(folder / "model" / "model.safetensors").items()}
 
 
-def test_arms_begin_with_the_start_of_their_seed_and_a_seed_gives_the_same_twice(tmp_path: Path) -> None:
+def test_arms_begin_with_the_start_of_their_seed_and_a_seed_gives_the_same_twice(tmp_path) -> None:
     """One after the other in this process, and again in two processes: the same outcomes, as updates are the budget."""
     options = ["--seeds", "0", "1", "--arms", "sft", "objective", "--max_steps", "2"]
     first = run(tmp_path / "one", *options, "--jobs", "0")
@@ -48,14 +47,11 @@ def test_arms_begin_with_the_start_of_their_seed_and_a_seed_gives_the_same_twice
     starts = [weights(tmp_path / "one" / "start" / f"seed{seed}") for seed in (0, 1)]
     assert any(not np.array_equal(starts[0][name], starts[1][name]) for name in starts[0])
     text = (tmp_path / "one" / "table.md").read_text(encoding="utf-8")
-    assert text in first and [line.split(" | ")[0] for line in text.splitlines()[2:]] == [
-        "| start",
-        "| more SFT",
-        "| the objective",
-    ]
+    titles = [line.split(" | ")[0] for line in text.splitlines()[2:]]
+    assert text in first and titles == ["| start", "| more SFT", "| the objective"]
 
 
-def test_what_is_there_is_kept_and_an_arm_can_be_added(tmp_path: Path) -> None:
+def test_what_is_there_is_kept_and_an_arm_can_be_added(tmp_path) -> None:
     run(tmp_path, "--seeds", "0", "--arms", "sft", "--max_steps", "2", "--jobs", "0")
     times = {job: (tmp_path / job / "result.json").stat().st_mtime_ns for job in ("start/seed0", "sft/seed0")}
     more = ["--seeds", "0", "--arms", "sft", "sft_definite", "--max_steps", "2", "--jobs", "0"]
@@ -80,13 +76,11 @@ TITLES = SimpleNamespace(ARMS={"mine": "mine", "more": "the control"}, CONTROL="
 
 
 def write(folder: Path, arm: str, seed: int, solved: list[float], **figures: float) -> None:
-    spent = {"updates": 1000, "cpu_seconds": 2.4}
-    write_job(
-        folder / arm / f"seed{seed}", {"arm": arm, "seed": seed, **spent, **figures}, {"solved": np.array(solved)}
-    )
+    result = {"arm": arm, "seed": seed, "updates": 1000, "cpu_seconds": 2.4, **figures}
+    write_job(folder / arm / f"seed{seed}", result, {"solved": np.array(solved)})
 
 
-def test_the_table_by_hand(tmp_path: Path) -> None:
+def test_the_table_by_hand(tmp_path) -> None:
     """Leads of 100 and 50 points over the control: 75, two seeds, t of one degree of freedom 12.7 times 25."""
     for seed, shares in enumerate(([1.0, 1.0], [0.5, 1.0])):
         write(tmp_path, "mine", seed, shares, length=seed)
@@ -101,7 +95,7 @@ def test_the_table_by_hand(tmp_path: Path) -> None:
     assert more.split(" | ")[4] == ""
 
 
-def test_seeds_with_different_models_make_no_table(tmp_path: Path) -> None:
+def test_seeds_with_different_models_make_no_table(tmp_path) -> None:
     write(tmp_path, "mine", 0, [1.0, 0.0])
     write(tmp_path, "start", 0, [1.0, 0.0])
     write(tmp_path, "start", 1, [1.0, 0.0])
@@ -109,7 +103,7 @@ def test_seeds_with_different_models_make_no_table(tmp_path: Path) -> None:
         table(Records(tmp_path), TITLES)
 
 
-def test_without_outcomes_figures_alone_are_shown(tmp_path: Path) -> None:
+def test_without_outcomes_figures_alone_are_shown(tmp_path) -> None:
     folder = tmp_path / "mine" / "seed0"
     write_job(folder, {"arm": "mine", "seed": 0, "updates": 1, "cpu_seconds": 1, "length": 4.0}, {})
     assert json.loads((folder / "result.json").read_text())["length"] == 4.0
@@ -134,12 +128,12 @@ class Endless:
 
 
 def start_a_job(folder: Path) -> None:
-    in_processes(Endless(), folder, [Job("endless", 0)], 1, resume=False)  # type: ignore[arg-type]
+    in_processes(Endless(), folder, [Job("endless", 0)], 1, resume=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_a_job_ends_with_the_process_that_started_it(tmp_path: Path, how: signal.Signals) -> None:
+def test_a_job_ends_with_the_process_that_started_it(tmp_path, how) -> None:
     process, folder, until = SERVER.Process(target=start_a_job, args=(tmp_path,)), tmp_path / "endless/seed0", 200.0
     process.start()
     while not (folder / "begun").exists() and (until := until - 0.1) > 0:
@@ -150,7 +144,7 @@ def test_a_job_ends_with_the_process_that_started_it(tmp_path: Path, how: signal
         assert (folder / "begun").exists() and process.exitcode == -how
 
 
-def test_time_left_is_measured_after_ten_seconds_and_told_every_twenty(capsys: pytest.CaptureFixture[str]) -> None:
+def test_time_left_is_measured_after_ten_seconds_and_told_every_twenty(capsys) -> None:
     base, first, second = jobs = [Job("base", 0), Job("sft", 0), Job("judged", 0)]
     now = 0.0
     lines = Lines(jobs, quiet=True, at_a_time=2, clock=lambda: now)
@@ -183,7 +177,7 @@ def test_time_left_is_measured_after_ten_seconds_and_told_every_twenty(capsys: p
     lines.end(second, "judged")
 
 
-def test_time_left_says_that_what_was_not_measured_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_time_left_says_that_what_was_not_measured_is_left_out(capsys) -> None:
     times = iter([0.0, 0.0, 0.0, 30.0, 30.0])
     lines = Lines([Job("sft", 0)], quiet=True, clock=lambda: next(times))
     for share in (0.5, 0.625):  # resumed in its middle

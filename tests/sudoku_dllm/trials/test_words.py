@@ -1,7 +1,6 @@
 """The words for estimates, passes and tables, by hand."""
 
 import math
-from pathlib import Path
 
 import pytest
 
@@ -37,7 +36,7 @@ def test_tables() -> None:
     assert text_table([3, 4, 2], [["", "a", "b"], ["x", "10"]]) == ["      a b", "x    10"]
 
 
-def test_a_page_has_a_marker_for_each_table(tmp_path: Path) -> None:
+def test_a_page_has_a_marker_for_each_table(tmp_path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# {name}\n\n{table}\n\n{run[updates]:,} updates\n")
     filled = {"name": "A {x}", "table": "| 1 |\n", "run": {"updates": 1234}}
