@@ -55,6 +55,7 @@ def test_the_site_has_every_public_name_and_loads_nothing_from_other_hosts(site)
         found = homes(module := import_module(package))
         assert {*found} == {*module.__all__}
         assert not [name for name, home in found.items() if f'id="{home}.{name}"' not in text]
+        assert not re.search(r"\boption(</span>)?(<[^>]*>)*\(", text)  # signatures have the default alone
 
 
 @pytest.mark.slow
