@@ -81,11 +81,11 @@ def test_half_of_the_critic_batch_is_history_and_none_of_this_step(tmp_path: Pat
         history = [group[0].request.pair for group in groups if group[0].request.replayed]
         assert all(pair.step < step for pair in history)
         assert all(group[0].request.pair.step == step for group in groups if not group[0].request.replayed)
-        watch.trained = [group for group in groups if len(group) == 2]
+        trained = [group for group in groups if len(group) == 2]
         if critic_batch == "separate":
-            assert len(watch.trained) == 4 and len(history) == (2 if step else 0)
+            assert len(trained) == 4 and len(history) == (2 if step else 0)
         else:
-            assert len(watch.trained) - len(history) == 16 and len(history) == (16 if step else 0)
+            assert len(trained) - len(history) == 16 and len(history) == (16 if step else 0)
     assert run.state.log_history[3]["replay/age"] >= 1 and len(run.replay) == 64
 
 
