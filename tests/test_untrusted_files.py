@@ -17,7 +17,7 @@ from llm_rl.rollout.data import encode_prompt
 from llm_rl.training.checkpoint import ExactTrainer
 from llm_rl.training.storage import load_record, save_record
 from sudoku_dllm.kill_test.comparison import NEVER_COMPARED
-from sudoku_env.prompts.alignment import encode_prompt as encode_puzzle
+from sudoku_env.prompts.alignment import encode_prompts
 from tests.dllm_rl.helpers import tiny_text
 from tests.helpers.refusals import refused
 
@@ -102,7 +102,7 @@ def test_a_chat_template_stays_in_its_sandbox(tmp_path, monkeypatch, template):
     with pytest.raises(SecurityError):
         encode_prompt([{"role": "user", "content": "1"}], tokenizer, {})
     with pytest.raises(SecurityError):
-        encode_puzzle(tokenizer, "1", "")
+        encode_prompts(tokenizer, ["1"], "")
     assert not list(tmp_path.iterdir())
 
 

@@ -59,6 +59,10 @@ def load() -> None:
                 raise RuntimeError(f"{SOURCE.name} does not compile:\n{error.stderr[-4000:]}") from None
             Path(f"{library}.new").rename(library)
     torch.ops.load_library(library)
+    # Autograd's engine looks for cards once, at a process's first backward pass: it has to find this one.
+    torch.ops.card.pretend(True)
+    torch.ones(1, requires_grad=True).backward()
+    torch.ops.card.pretend(False)
 
 
 @contextmanager
