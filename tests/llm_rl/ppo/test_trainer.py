@@ -52,7 +52,7 @@ def test_gradients_equal_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
     rewards = small_ids([sample.completion_ids for sample in samples])
     old = known_logps(start, samples, args.temperature)
     ref = known_logps(reference, samples, args.temperature) if "kl_weight" in changes else None
-    values = [[float(value) for value in slow_values(start, head, s)] for s in samples]
+    values = [[value.item() for value in slow_values(start, head, s)] for s in samples]
     advantages, returns = slow_roll_out(args, samples, rewards, old, values, ref)
     for step in (0, 1):
         now, its_head = copy.deepcopy(start), copy.deepcopy(head)
