@@ -120,7 +120,7 @@ class Arguments(TrialArguments):
     problems: int = field(default=5000, metadata={"help": "Problems to train on, others for each seed."})
     test_problems: int = field(default=400, metadata={"help": "Held-out ones."})
     cpu_seconds: float = field(default=60.0, metadata={"help": "What each arm may spend, in CPU seconds."})
-    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
+    rates: list[str] = field(default_factory=list, metadata={"help": rates_help(RATES)})
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,7 +1,7 @@
 """Arguments of `RAROTrainer`; defaults are those of docs/raro.md, 'Options'."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from llm_rl.core._checks import check_count, check_rate
@@ -85,9 +85,7 @@ class RAROArguments(GroupRelativeArguments):
     max_tokens_per_batch: int = option(
         16_384, "Largest sequences × padded length of a forward pass, and of a batch that is sampled."
     )
-    reasoning_tags: list[str] = field(
-        default_factory=lambda: list(REASONING_TAGS), metadata={"help": "Start and end tag of the hidden reasoning."}
-    )
+    reasoning_tags: list[str] = option(list(REASONING_TAGS), "Start and end tag of the hidden reasoning.")
     prompt_format: PromptFormat = option(
         "chat", "Prompts are messages (chat) or, for models without a chat template, text."
     )

@@ -68,9 +68,8 @@ class Arguments:
         "are put to the model in the compact wording.",
     )
     output_dir: str = option(str(ROOT / "runs" / "benchmark_decoding"), "Folder to write to.")
-    strategies: list[str] = field(
-        default_factory=lambda: sorted(STRATEGIES, key=lambda name: name != "margin"),
-        metadata={"help": f"Some of {', '.join(STRATEGIES)}."},
+    strategies: list[str] = option(
+        sorted(STRATEGIES, key=lambda name: name != "margin"), f"Some of {', '.join(STRATEGIES)}."
     )
     tokens_per_step: list[int] = option([1, 2, 4], "Positions filled from one forward pass.")
     threshold: list[float] = option(

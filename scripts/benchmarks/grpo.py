@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ class BenchmarkArguments:
     """What to measure; what to train is a `Setting`."""
 
     rounds: int = option(4, "Timed steps of each side, after one that is not counted.")
-    measures: list[str] = field(default_factory=lambda: list(MEASURES), metadata={"help": f"What, of {MEASURES}."})
+    measures: list[str] = option(list(MEASURES), f"What, of {MEASURES}.")
     output_dir: str = option(str(ROOT / "runs" / "benchmark_grpo"), "Tables.")
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ roll-out; see `scripts/benchmarks/work.py`.
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -62,7 +62,7 @@ class BenchmarkArguments:
 
     model: str = option(SHIPPED, "Model that plays, and is timed.")
     data: str = option(str(ROOT / "data" / "sudoku6x6_train.jsonl"), "Prompts to time on.")
-    cases: list[str] = field(default_factory=lambda: list(CASES), metadata={"help": f"Models to time, of {CASES}."})
+    cases: list[str] = option(list(CASES), f"Models to time, of {CASES}.")
     position_temperatures: list[float] = option([0.05, 0.4, 1.0], "T_pos: the lower, the more states are shared.")
     tokens_per_step: list[int] = option([1, 4], "Positions that a decision fills.")
     puzzles: int = option(1, "Q of a timed roll-out.")

@@ -20,7 +20,7 @@ Judged are answers to held-out questions, by the verifier, which RARO never sees
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import nan
 from pathlib import Path
@@ -65,7 +65,7 @@ class DigitsArguments(TrialArguments):
     start_examples: int = option(20000, "Answers, and as many critiques, of the start.")
     batch_size: int = option(32, "Rows in a batch of supervised training.")
     start_learning_rate: float = option(1e-3, "Rate of the start, which falls to 0.")
-    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
+    rates: list[str] = option([], rates_help(RATES))
     completions: int = option(128, "The policy's completions of a step.")
     num_generations: int = option(8, "Those of one question, which are compared.")
     critic_warmup: float = option(0.7, "Accuracy on different answers from which on the policy learns as well.")

@@ -12,7 +12,7 @@ on the best of `--num_generations` answers by the classifier. The classifier its
 import random
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -52,7 +52,7 @@ class Arguments(TrialArguments):
     start_learning_rate: float = option(1e-3, "Rate of start and classifier; it falls to 0.")
     batch_size: int = option(64, "Answers in a batch of supervised training.")
     pair_steps: int = option(1000, "Steps of the classifier, of 32 pairs each.")
-    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
+    rates: list[str] = option([], rates_help(RATES))
     completions: int = option(128, "Answers of a GRPO step.")
     num_generations: int = option(8, "Answers to one question.")
     beta: float = option(0.3, "Weight of the divergence from the start.")

@@ -10,7 +10,7 @@ sample four cells a pass, positions by their margins. Judged are greedy decodes 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -44,7 +44,7 @@ class BoardsArguments(RefereeArguments):
     clues: list[int] = option([1, 8], "Fewest and most clues of a board.")
     boards: int = option(4000, "Boards to train on, others for each seed.")
     test_boards: int = option(400, "Held-out boards.")
-    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
+    rates: list[str] = option([], rates_help(RATES))
     output_dir: str = option("runs/referee_boards", "Run folder.")
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ a start. `scripts.referee.boards`, `unique`, `countdown` and `published` are tas
 import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -95,7 +95,7 @@ class RefereeArguments(TrialArguments):
     num_mini_batches: int = option(9, "Updates of judged decisions on a roll-out.")
     reward: Reward = option("final", "final: a right answer; passes: those before an error.")
     divergence: bool = option(False, "Give objectives that have one their divergence from the start.")
-    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
+    rates: list[str] = option([], rates_help(RATES))
     test_seed: int = option(1, "Random seed of the held-out problems.")
 
     def __post_init__(self) -> None:

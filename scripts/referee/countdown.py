@@ -11,7 +11,7 @@ that pay no heed to the target (`--start form`). From it each arm trains as on b
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import permutations, product
 from pathlib import Path
@@ -186,7 +186,7 @@ class CountdownArguments(RefereeArguments):
     num_mini_batches: int = option(4, "Updates of judged decisions on a roll-out.")
     puzzles: int = option(4000, "Puzzles to train on, others for each seed.")
     test_puzzles: int = option(400, "Held-out puzzles.")
-    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
+    rates: list[str] = option([], rates_help(RATES))
     output_dir: str = option("runs/referee_countdown", "Run folder.")
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ which is in the files. From it each arm trains as on boards (`scripts.referee.bo
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -55,7 +55,7 @@ class PublishedArguments(BoardsArguments):
     start: Start = option("rules", "rules: taught solutions; form: taught random digits.")
     start_steps: int = option(400, "Supervised steps of the start.")
     start_learning_rate: float = option(2e-3, "Rate of the start, which falls to 0.")
-    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
+    rates: list[str] = option([], rates_help(RATES))
     output_dir: str = option("runs/referee_published", "Run folder.")
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ answers (`scripts.referee.boards`), but for six cells a pass, as the shipped mod
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,7 +42,7 @@ class UniqueArguments(BoardsArguments):
 
     clues: list[int] = option([10, 13], "Fewest and most clues of a puzzle.")
     tokens_per_step: int = option(6, "Cells that a pass of the sampler fills.")
-    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
+    rates: list[str] = option([], rates_help(RATES))
     output_dir: str = option("runs/referee_unique", "Run folder.")
 
     def __post_init__(self) -> None:

@@ -62,7 +62,7 @@ class ScriptArguments(ComparisonArguments):
     rule: str = option("singles", "Cells definite under this rule (or group) of sudoku_env.logic are S1.")
     tail: Tail = option("free", "Positions outside the map: any token earns lambda (free), prefill, or scored.")
     arms: list[str] = option(["sft", "sft_definite", "ce", "objective"], f"Trainings to compare, of {', '.join(ARMS)}.")
-    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
+    rates: list[str] = option([], rates_help(RATES))
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -65,7 +65,7 @@ class ScriptArguments(ComparisonArguments):
     eval_tokens: list[int] = option([1, 4, 9], "Cells a pass in decoding the held-out boards.")
     draws: int = option(50, "Decodes of the empty board that are drawn, to see how many grids are left.")
     decay_share: float = field(default=0.5, metadata=ComparisonArguments.__dataclass_fields__["decay_share"].metadata)
-    rates: list[str] = field(default_factory=list, metadata=rates_help(RATES))
+    rates: list[str] = option([], rates_help(RATES))
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 
-def rates_help(known: Mapping[str, float]) -> dict[str, str]:
+def rates_help(known: Mapping[str, float]) -> str:
     """The help of the option that gives arms other rates than those chosen for them, which it tells."""
     told = ", ".join(f"{arm}={rate:g}" for arm, rate in known.items())
-    return {"help": f"Learning rates of arms, ARM=RATE each, in place of those chosen for them: {told}."}
+    return f"Learning rates of arms, ARM=RATE each, in place of those chosen for them: {told}."
 
 
 def chosen_rates(known: Mapping[str, float], words: Sequence[str]) -> dict[str, float]:
