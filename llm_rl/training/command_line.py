@@ -118,19 +118,21 @@ class _HelpAll(Action):
 class _Parser(HfArgumentParser):
     """Options in full and, in --help, under the class that defines them; an error is one line."""
 
+    rest: Sequence[str] = ("transformers",)
+
     def error(self, message: str) -> NoReturn:
         """End the program."""
         fail(message)
 
     def format_help(self, everything: bool = False) -> str:
-        """What --help prints: the options of our own classes, or all of them."""
+        """What --help prints: all options, or all but those of the packages `rest`."""
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
         shown = {action.dest: action for action in reversed(self._actions)}  # the first, not its --no_ form
         for kind in dict.fromkeys(base for one in self.dataclass_types for base in cast(type, one).__mro__):
             own = [name for name in shown if self._owner(name) is kind]
-            if own and (everything or not kind.__module__.startswith("transformers")):
+            if own and (everything or kind.__module__.partition(".")[0] not in self.rest):
                 formatter.start_section(re.split(r"[.;]\s", f"{kind.__doc__ or kind.__name__}\n")[0])
                 formatter.add_arguments([shown[name] for name in reversed(own)])
                 formatter.end_section()
@@ -147,7 +149,11 @@ class _Parser(HfArgumentParser):
 
 
 def parse(
-    *classes: Any, description: str | None = None, places: Sequence[str] = (), one_of: Sequence[str] = ()
+    *classes: Any,
+    description: str | None = None,
+    places: Sequence[str] = (),
+    one_of: Sequence[str] = (),
+    rest: Sequence[str] = ("transformers",),
 ) -> tuple[Any, ...]:
     """Instances of dataclasses from the command line, over those of a YAML file if the first word names one.
 
@@ -161,8 +167,9 @@ def parse(
             one takes all that are left if it is a list.
         one_of: Options of which one alone has a say: the command line and the file give one of them at most, and where
             the command line gives one, the file's is left out.
+        rest: Packages whose classes' options --help_all alone prints.
     """
-    parser = _parser_of(classes, description, places)
+    parser = _parser_of(classes, description, places, rest)
     words = _named(sys.argv[1:], places, parser) if places else sys.argv[1:]
     recipe = {}
     if not places and words and words[0].endswith((".yaml", ".yml")):
@@ -184,19 +191,21 @@ def parse(
     return found
 
 
-def help_text(*classes: Any, description: str | None, prog: str, shown: Callable[[str, Any], Any]) -> str:
+def help_text(
+    *classes: Any, description: str | None, prog: str, rest: Sequence[str], shown: Callable[[str, Any], Any]
+) -> str:
     """What --help prints after `parse` of these dataclasses, 80 columns wide, to be kept where importing them is slow.
 
     `shown` gives, from an option's name and default, the default that is printed, where it depends on the machine.
     """
-    parser = _parser_of(classes, description, ())
+    parser = _parser_of(classes, description, (), rest)
     parser.prog, parser.formatter_class = prog, partial(_HelpFormatter, width=78)  # argparse leaves two columns free
     for action in parser._actions:
         action.default = shown(action.dest, action.default)
     return parser.format_help()
 
 
-def _parser_of(classes: Sequence[Any], description: str | None, places: Sequence[str]) -> _Parser:
+def _parser_of(classes: Sequence[Any], description: str | None, places: Sequence[str], rest: Sequence[str]) -> _Parser:
     first = " ".join(places) if places else "[options.yaml]"
     parser = _Parser(
         classes,
@@ -206,7 +215,14 @@ def _parser_of(classes: Sequence[Any], description: str | None, places: Sequence
         allow_abbrev=False,
         formatter_class=_HelpFormatter,
     )
-    parser.add_argument("--help_all", action=_HelpAll, nargs=0, default=SUPPRESS, help="Show all options and exit.")
+    parser.rest = rest
+    parser.add_argument(
+        "--help_all",
+        action=_HelpAll,
+        nargs=0,
+        default=SUPPRESS,
+        help="Show all options, those of the trainer too, and exit.",
+    )
     return parser
 
 

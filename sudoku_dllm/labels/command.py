@@ -16,12 +16,14 @@ from llm_rl.training.command_line import need_file, parse
 from sudoku_dllm.labels.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.labels.arm import Labels
 from sudoku_dllm.labels.data import Setting
+from sudoku_dllm.trials.arguments import REST
 from sudoku_dllm.trials.recipe import compare_recipes
 
 
 def main() -> None:
     """Train, judge, report."""
-    script, args = parse(ScriptArguments, RecipeArguments, description=__doc__, one_of=("max_steps", "train_seconds"))
+    rivals = ("max_steps", "train_seconds")
+    script, args = parse(ScriptArguments, RecipeArguments, description=__doc__, one_of=rivals, rest=REST)
     for option, path in {"data": script.data, **{f"eval_data, {n}": p for n, p in script.test_sets.items()}}.items():
         need_file(option, path)
     if script.curve_points:

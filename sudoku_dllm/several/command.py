@@ -21,10 +21,12 @@ from llm_rl.training.command_line import parse
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.arms import Several
 from sudoku_dllm.several.setting import Setting
+from sudoku_dllm.trials.arguments import REST
 from sudoku_dllm.trials.recipe import compare_recipes
 
 
 def main() -> None:
     """Train, judge, report."""
-    script, args = parse(ScriptArguments, RecipeArguments, description=__doc__, one_of=("max_steps", "train_seconds"))
+    rivals = ("max_steps", "train_seconds")
+    script, args = parse(ScriptArguments, RecipeArguments, description=__doc__, one_of=rivals, rest=REST)
     compare_recipes(Several, lambda: Setting.load(script, args), script, args)

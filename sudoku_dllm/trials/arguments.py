@@ -19,6 +19,8 @@ from sudoku_dllm.trials.rates import chosen_rates
 
 BASE, SOURCE = "base", "source"
 """The arm that is not trained, and that of the objective of docs/sources.md (`trials.training.source_arguments`)."""
+REST = ("transformers", "llm_rl", "dllm_rl")
+"""Packages whose options, but for those that a class here has too, `--help_all` alone prints."""
 
 
 @dataclass
@@ -86,12 +88,13 @@ class BudgetedArguments(UnmaskArguments):
 
     output_dir: str = option(str(Path("runs") / "train_sudoku"), "Run folder.")
     lr_scheduler_type: str = option("constant", SUPPRESS)  # the budget sets it
-    max_grad_norm: float = option(1.0, "Clip the gradient to this norm.")
     logging_steps: float = option(10, "Steps between two lines of metrics.")
     save_steps: float = option(100, "Steps between two checkpoints.")
     save_total_limit: int | None = option(1, "Checkpoints to keep.")
     report_to: str | None = option("tensorboard", "Where else to report.")
     use_cpu: bool = option(None, "Do not use an accelerator.")
+    resume_from_checkpoint: str | None = option(None, "last: go on where the run in output_dir was stopped.")
+    overwrite_output_dir: bool = option(False, "Start anew in a folder that holds a run; its checkpoints are deleted.")
 
     def __post_init__(self) -> None:
         # Those that are not as by default; `parse` adds those that were given.

@@ -11,6 +11,7 @@ from typing import Any
 
 from llm_rl.training.command_line import help_text
 from sudoku_dllm.__main__ import SETTINGS, help_of
+from sudoku_dllm.trials.arguments import REST
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -19,7 +20,7 @@ def current_help(setting: str) -> str:
     """The text of a setting's arguments as they are, the same on every machine."""
     command = import_module(SETTINGS[setting])
     classes = (command.ScriptArguments, command.RecipeArguments)
-    return help_text(*classes, description=command.__doc__, prog="sudoku-dllm train", shown=_shown)
+    return help_text(*classes, description=command.__doc__, prog="sudoku-dllm train", rest=REST, shown=_shown)
 
 
 def _shown(option: str, default: Any) -> Any:
