@@ -28,21 +28,22 @@ SCRIPT = ROOT / "scripts" / "benchmarks" / "grpo.py"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
 
-@pytest.fixture(scope="module", params=["tiny", "qwen"])
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return model_folder(request.param, tmp_path_factory.mktemp(request.param))
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {name: model_folder(name, tmp_path_factory.mktemp(name)) for name in ("tiny", "qwen")}
 
 
-def test_adapters_on_both_sides_and_a_server_only_with_them(folder, tmp_path) -> None:
-    trainer = make_trainer("ours", Setting(str(folder), lora_r=4, max_completion_length=8), tmp_path, 1, [])
+@pytest.mark.parametrize("model", ["tiny", "qwen"])
+def test_adapters_on_both_sides_and_a_server_only_with_them(model, folders, tmp_path) -> None:
+    trainer = make_trainer("ours", Setting(str(folders[model]), lora_r=4, max_completion_length=8), tmp_path, 1, [])
     assert {name.split(".")[-2] for name, each in trainer.model.named_parameters() if each.requires_grad} == {"default"}
 
 
-@pytest.mark.parametrize("name", TRAINERS)
-def test_our_side_runs_step_by_step_with_completions_of_one_length(name, folder, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize(("model", "name"), [*(("tiny", name) for name in TRAINERS), ("qwen", "grpo")])
+def test_our_side_runs_step_by_step_with_completions_of_one_length(model, name, folders, tmp_path, monkeypatch) -> None:
     answers = io.StringIO()
     clock = StepByStep(answers)
-    setting = Setting(str(folder), trainer=name, kl_weight=0.1, accumulation=2, max_completion_length=5)
+    setting = Setting(str(folders[model]), trainer=name, kl_weight=0.1, accumulation=2, max_completion_length=5)
     trainer = make_trainer("ours", setting, tmp_path, 2, [clock])
     assert type(trainer).__name__ == f"{name.upper()}Trainer" and trainer.scorer.share_prompts
     clock.watch(trainer, "_generate_completions", "generation")
