@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Two processes of tests, by files: what a module sets up is then set up once.
+TWO := -q -n 2 --dist loadfile
 STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
 STAMP_DOCS := $(VENV)/.installed-docs
@@ -71,12 +73,11 @@ test test-slow test-dialects test-all test-ci: export OMP_NUM_THREADS ?= 1
 kernels: $(STAMP)
 	$(BIN)/python -m sudoku_dllm compile
 
-# By files: what a module sets up is then set up once, and not by both processes.
 test: kernels
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest $(TWO)
 
 test-slow: kernels
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "slow or long"
+	$(BIN)/python -m pytest $(TWO) -m "slow or long"
 
 # The fast numerical tests as other processors would run them, and with other seeds; before a release. DIALECTS names some of
 # them; continuous integration runs a part of one in turn, with DIALECTS=--turn.
@@ -142,8 +143,8 @@ test-ci: MARKS := not long
 test-all test-ci: export LLM_RL_CACHE := $(CURDIR)/$(VENV)/models
 test-all test-ci: export SUDOKU_PROMPTS := $(CURDIR)/data/sudoku6x6_test.jsonl
 test-all test-ci: $(STAMP_ALL) kernels
-	$(BIN)/python -m tests.helpers.dialects avx2 -- -q -n 2 --dist loadfile -m "$(MARKS)" --durations 10
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "$(MARKS)" --durations 20 --ignore tests/dllm_rl --ignore tests/llm_rl
+	$(BIN)/python -m tests.helpers.dialects avx2 -- $(TWO) -m "$(MARKS)" --durations 10
+	$(BIN)/python -m pytest $(TWO) -m "$(MARKS)" --durations 20 --ignore tests/dllm_rl --ignore tests/llm_rl
 
 # A page where models solve Sudoku in the browser: the shipped ones, or those of MODELS, each as FOLDER or NAME=FOLDER.
 MODELS ?=
