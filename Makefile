@@ -150,10 +150,10 @@ test-all test-ci: $(STAMP_ALL) kernels
 MODELS ?=
 PORT ?= 8000
 demo-build: $(STAMP)
-	$(BIN)/python -m sudoku_dllm.demo.export $(if $(MODELS),--models $(MODELS))
+	$(BIN)/python -m sudoku_dllm demo $(if $(MODELS),--models $(MODELS)) --output_dir build/demo
 
-demo: demo-build
-	$(BIN)/python -m sudoku_dllm.demo.serve --port $(PORT)
+demo: $(STAMP)
+	$(BIN)/python -m sudoku_dllm demo $(if $(MODELS),--models $(MODELS)) --port $(PORT)
 
 test-page: $(STAMP_DOCS)
 	$(BIN)/python -m pytest -q -m "" tests/sudoku_dllm/demo tests/scripts/test_site.py

@@ -4,6 +4,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
+from sudoku_dllm.demo.serve import serve
 from sudoku_dllm.models import shipped_sizes
 from sudoku_dllm.options import not_empty, whole
 
@@ -32,14 +33,12 @@ def demo(args: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C, or write it."""
     # What follows needs torch, which takes seconds to import.
     from llm_rl.training.quiet import quiet_libraries
-    from sudoku_dllm.demo.export import Arguments, export
-    from sudoku_dllm.demo.serve import serve
+    from sudoku_dllm.demo.export import export
 
     quiet_libraries()
     if args.output_dir is not None:
-        print(f"{export(Arguments(args.models, output_dir=args.output_dir))}: the page, for any server of files")
+        print(f"{export(Path(args.output_dir), args.models)}: the page, for any server of files")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        export(Arguments(args.models, output_dir=folder))
-        serve(Path(folder), args.port, open_browser=not args.no_browser)
+        serve(export(Path(folder), args.models), args.port, open_browser=not args.no_browser)
     return 0

@@ -1,8 +1,5 @@
 """Write the demo page to a folder: the page itself, and of each model its weights and a description in JSON.
 
-python -m sudoku_dllm.demo.export
-python -m sudoku_dllm.demo.export --models data/models/llada-sudoku6x6 rl=runs/train_sudoku/objective/seed42/model
-
 The weights are fp32 in safetensors, which JavaScript reads as it lies. `models.json` says how a puzzle becomes tokens.
 """
 
@@ -10,7 +7,8 @@ import csv
 import json
 import re
 import shutil
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +18,7 @@ from safetensors.torch import save
 from dllm_rl import Decoding, PolicyConfig, decode
 from dllm_rl.models.llada_config import LladaConfig
 from dllm_rl.models.shipped import NOT_INSTALLED, load, model_folder, shipped_models
-from llm_rl.core._options import option
-from llm_rl.training.command_line import USER_ERRORS, parse, user_errors
-from sudoku_dllm.answers import TAIL, shortest_answer
+from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.models import packed_chunks
 from sudoku_dllm.placebo import PlaceboTask
 from sudoku_env import build_prompt, default_puzzles, parse_board, to_string
@@ -34,17 +30,6 @@ PAGE = Path(__file__).parent / "page"
 DATA = Path(__file__).parents[1] / "data"
 SIZES = (4, 6, 9)
 """Board sizes that the page knows."""
-
-
-@dataclass
-class Arguments:
-    """Which models the page has, and where it goes."""
-
-    models: list[str] | None = option(
-        None, "Shipped models or folders, each as FOLDER or NAME=FOLDER; default: the shipped ones."
-    )
-    tail: int = option(TAIL, "Response tokens behind the grid, for models with a prompt; 3 for the shipped.")
-    output_dir: str = option("build/demo", "Folder of the page.")
 
 
 def named(model: str) -> tuple[str, Path]:
@@ -63,7 +48,7 @@ def named(model: str) -> tuple[str, Path]:
     return name, path
 
 
-def puzzle_layout(tokenizer: Any, tail: int) -> dict[str, Any]:
+def puzzle_layout(tokenizer: Any) -> dict[str, Any]:
     """How a puzzle becomes the tokens of `pre_fill`, as JSON.
 
     The prompt is `before`, a token for each chunk of the packed puzzle, and `after`; in layout "bare" it is `before`
@@ -71,14 +56,13 @@ def puzzle_layout(tokenizer: Any, tail: int) -> dict[str, Any]:
 
     Args:
         tokenizer: One that `scripts.shared.small_tokenizer` built.
-        tail: Response tokens behind the grid; layout "bare" has none.
 
     Raises:
         TokenLayoutError: The tokenizer is another one, or its prompt is no sequence of chunks.
     """
     size, chunk = packed_chunks(tokenizer)
     board = default_puzzles(size).boards[0]
-    prefilled = shortest_answer(tokenizer, build_prompt(board, "compact"), size, tail)
+    prefilled = shortest_answer(tokenizer, build_prompt(board, "compact"), size)
     layout = prefilled.layout
     response = prefilled.token_ids[layout.prompt_length :]
     for position in layout.cell_positions:
@@ -112,17 +96,17 @@ def puzzle_layout(tokenizer: Any, tail: int) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def solves(model: Any, tokenizer: Any, puzzle: str, tail: int) -> bool:
+def solves(model: Any, tokenizer: Any, puzzle: str) -> bool:
     """Whether a model solves a puzzle, decoded as the page decodes until it is told otherwise."""
     board = parse_board(puzzle)
-    answer = shortest_answer(tokenizer, build_prompt(board, "compact"), size_of(board.size), tail)
+    answer = shortest_answer(tokenizer, build_prompt(board, "compact"), size_of(board.size))
     # What is definite is not asked, so no rule of logic need be compiled for it.
     problem = PlaceboTask(tokenizer.pad_token_id).batch([answer])
     found = decode(model, problem, Decoding("margin", on_error="end"))
     return bool((found.right == found.judged).all())
 
 
-def describe(name: str, folder: Path, tail: int) -> tuple[dict[str, Any], bytes]:
+def describe(name: str, folder: Path) -> tuple[dict[str, Any], bytes]:
     """A model as the page has it, in JSON, with the file of its weights.
 
     Raises:
@@ -134,7 +118,7 @@ def describe(name: str, folder: Path, tail: int) -> tuple[dict[str, Any], bytes]
     if not isinstance(config, LladaConfig):
         raise ValueError(f"{folder} holds a {config.model_type}; the page computes LLaDA models alone")
     weights = {key: tensor.contiguous() for key, tensor in model.state_dict().items()}
-    layout = puzzle_layout(tokenizer, tail)
+    layout = puzzle_layout(tokenizer)
     example = next(each["puzzle"] for each in examples() if each["size"] == layout["size"])
     keys = ("d_model", "n_layers", "n_loops", "n_heads", "n_kv_heads", "mlp_hidden_size", "embedding_size")
     described = {
@@ -143,7 +127,7 @@ def describe(name: str, folder: Path, tail: int) -> tuple[dict[str, Any], bytes]
         "weights": f"{name}.safetensors",
         "config": {key: getattr(config, key) for key in (*keys, "rope_theta", "rms_norm_eps")},
         "layout": layout,
-        "solvesExample": solves(model, tokenizer, example, tail),
+        "solvesExample": solves(model, tokenizer, example),
     }
     return described, save(weights)
 
@@ -161,25 +145,28 @@ def examples() -> list[dict[str, Any]]:
     return found
 
 
-def export(args: Arguments) -> Path:
+def export(output: Path, models: Sequence[str] | None = None) -> Path:
     """Write the page and return its folder; nothing is written before all models are loaded.
+
+    Args:
+        output: The folder.
+        models: Shipped models or folders, each as FOLDER or NAME=FOLDER; None: the shipped ones.
 
     Raises:
         ValueError: A model is no LLaDA or cannot be loaded, a folder holds none, two have one name, or there is none.
         TokenLayoutError: A tokenizer is none that the page could use.
         OSError: The folder cannot be written to.
     """
-    folders = args.models or [model_folder(name) for name in shipped_models()]
+    folders = models or [model_folder(name) for name in shipped_models()]
     if not folders:
         raise ValueError(NOT_INSTALLED)
-    models = [named(model) for model in folders]
-    names = [name for name, _ in models]
+    chosen = [named(model) for model in folders]
+    names = [name for name, _ in chosen]
     if len(set(names)) < len(names):
         raise ValueError(f"two models have one name: {names}; tell them apart by NAME=FOLDER")
-    output = Path(args.output_dir)
     if output.exists() and not output.is_dir():
         raise ValueError(f"--output_dir {output} is a file; name a folder")
-    described = [describe(name, folder, args.tail) for name, folder in models]
+    described = [describe(name, folder) for name, folder in chosen]
     output.mkdir(parents=True, exist_ok=True)
     shutil.copytree(PAGE, output, dirs_exist_ok=True)
     for model, weights in described:
@@ -187,10 +174,3 @@ def export(args: Arguments) -> Path:
     content = {"policy": asdict(PolicyConfig()), "examples": examples(), "models": [model for model, _ in described]}
     (output / "models.json").write_text(json.dumps(content) + "\n")
     return output
-
-
-if __name__ == "__main__":
-    (args,) = parse(Arguments)
-    with user_errors(*USER_ERRORS, ValueError, TokenLayoutError):
-        folder = export(args)
-        print(f"{folder / 'index.html'}: serve the folder, e.g. by `make demo`; browsers load no modules from files")

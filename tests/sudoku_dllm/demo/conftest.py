@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sudoku_dllm.demo.export import Arguments, export
+from sudoku_dllm.demo.export import export
 
 DRIVER = Path(__file__).parent / "node.mjs"
 
@@ -18,7 +18,7 @@ DRIVER = Path(__file__).parent / "node.mjs"
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page with the shipped models, as `make demo-build` writes it."""
     folder = tmp_path_factory.mktemp("demo")
-    export(Arguments(output_dir=str(folder)))
+    export(folder)
     (folder / "package.json").write_text('{"type": "module"}')  # node takes .js for modules only if told so
     return folder
 

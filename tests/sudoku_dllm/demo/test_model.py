@@ -10,7 +10,7 @@ import torch
 from dllm_rl import Decoding, EntropyBound, LladaForMaskedLM, PolicyConfig, Threshold, get_strategy
 from dllm_rl.decoding.loop import draw_uniforms
 from dllm_rl.decoding.trajectories import Trajectories
-from sudoku_dllm.demo.export import Arguments, export
+from sudoku_dllm.demo.export import export
 from sudoku_env.board import as_board, is_valid
 from tests.sudoku_dllm.demo.reference import MODELS, NINE, boards, load, of_trajectories, problems, python_steps
 
@@ -44,7 +44,7 @@ def test_blocks_are_gone_through_as_often_as_in_python(node, tmp_path) -> None:
     looped = LladaForMaskedLM.from_pretrained(f"data/models/{MODELS[0]}", n_loops=3).eval()
     for part in (looped, tokenizer):
         part.save_pretrained(tmp_path / "looped")
-    page = export(Arguments(models=[str(tmp_path / "looped")], output_dir=str(tmp_path / "page")))
+    page = export(tmp_path / "page", [str(tmp_path / "looped")])
     (page / "package.json").write_text('{"type": "module"}')
     compare_logits(node, "looped", looped, tokenizer, count=2, page=str(page))
 
