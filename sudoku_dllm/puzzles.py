@@ -7,7 +7,6 @@ import sys
 from sudoku_dllm.options import LARGEST_SEED, whole
 from sudoku_env.board import SIZES, SYMBOLS, Board, format_board, to_string
 from sudoku_env.explanation import explain as steps_of
-from sudoku_env.generator import SYMMETRIES
 from sudoku_env.generator import generate as new_puzzles
 from sudoku_env.logic import RULE_GROUPS, RULES
 from sudoku_env.rating import rate as rating_of
@@ -117,7 +116,6 @@ def add_generate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--exact", action="store_true", help="a solution needs --rule")
     parser.add_argument("--minimal", action="store_true", help="no clue can go")
-    parser.add_argument("--symmetry", choices=SYMMETRIES, help="symmetry of the pattern of clues")
     parser.add_argument(
         "--seed", type=whole(0, LARGEST_SEED), default=0, help="the same seed gives the same puzzles (%(default)s)"
     )
@@ -142,7 +140,6 @@ def generate(args: argparse.Namespace) -> int:
         minimal=args.minimal,
         rule=args.rule,
         exact=args.exact,
-        symmetry=args.symmetry,
         seed=args.seed,
         attempts=args.attempts,
     )

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from functools import cache
 from operator import index
 from threading import Event
 
@@ -24,7 +23,6 @@ from sudoku_env.puzzles import Puzzles
 DEFAULT_CLUES: dict[int, tuple[int, int]] = {4: (5, 7), 6: (14, 18), 9: (30, 36), 16: (140, 160)}
 FEW_CLUES: dict[int, tuple[int, int]] = {4: (0, 3), 6: (0, 8), 9: (0, 20), 16: (0, 64)}
 """Where any answer is right; nearly all such boards have several solutions."""
-SYMMETRIES = ("rotational", "quarter", "horizontal", "vertical", "diagonal", "antidiagonal")
 BAR_DELAY = 3.0
 CHUNK_SECONDS = 0.1
 GUESSES = 20_000
@@ -39,12 +37,10 @@ def generate(
     minimal: bool = False,
     rule: str | None = None,
     exact: bool = False,
-    symmetry: str | None = None,
     answers: str = "one",
     seed: int,
     first: int = 0,
     threads: int = 1,
-    progress: bool | None = None,
     attempts: int = 1000,
 ) -> Puzzles:
     """Random puzzles, each with exactly one solution, or with `answers="any"` with one or several.
@@ -70,15 +66,11 @@ def generate(
         rule: The hardest rule that a solution by logic may need: a name of `logic.RULES`, or a group of them
             (`logic.RULE_GROUPS`); "singles" stands for naked and hidden singles. None: one solution is enough.
         exact: The hardest rule needed is `rule` itself, or in that group.
-        symmetry: Symmetry of the pattern of clues, one of `SYMMETRIES`: "rotational" is a half turn, "quarter" a
-            quarter turn, "horizontal" mirrors top and bottom, "vertical" left and right, "diagonal" and
-            "antidiagonal" mirror at these. Of a range of clues only the numbers that such patterns have are drawn.
-        answers: "any" leaves it open how many solutions a puzzle has; `minimal`, `rule`, `exact` and `symmetry`, which
-            are about puzzles with one, do not go with it.
+        answers: "any" leaves it open how many solutions a puzzle has; `minimal`, `rule` and `exact`, which are about
+            puzzles with one, do not go with it.
         seed: Any integer in [0, 2⁶⁴).
         first: Number of the first puzzle, in [0, 2⁶²).
-        threads: Threads to share the work.
-        progress: Show a bar; None: only where it takes long and standard error is a terminal.
+        threads: Threads to share the work. Where it takes long a terminal shows a bar.
         attempts: Grids to try for a puzzle before giving up. One is passed over where the solver needs more than
             `GUESSES` guesses for its proofs, which happens on 16×16 below about 100 clues.
 
@@ -92,10 +84,10 @@ def generate(
         TypeError: A number is not an integer.
     """
     if check_answers(answers) == "any":
-        if minimal or rule is not None or exact or symmetry is not None:
-            raise BoardError('minimal, rule, exact and symmetry are for answers="one"; leave them out with "any"')
+        if minimal or rule is not None or exact:
+            raise BoardError('minimal, rule and exact are for answers="one"; leave them out with "any"')
         bounds = _clue_bounds(FEW_CLUES[geometry(size).size] if clues is None else clues, size, lowest=0)
-        whole = {"size": size, "clues": size * size, "threads": threads, "progress": progress, "attempts": attempts}
+        whole = {"size": size, "clues": size * size, "threads": threads, "attempts": attempts}
         grids = generate(n, seed=seed, first=first, **whole).solutions  # type: ignore[arg-type]
         return Puzzles(_random_clues(grids, bounds, index(seed), index(first)), grids)
     table = geometry(size)
@@ -105,16 +97,14 @@ def generate(
             "need n >= 0, attempts >= 1, threads >= 1, 0 <= seed < 2**64 and 0 <= first < 2**62, "
             f"got {n}, {attempts}, {threads}, {seed} and {first}"
         )
-    orbits = _orbits(size, symmetry)
     floor, ceiling = rule_bounds(rule, exact)
     if clues is None and not minimal and not exact:
         clues = DEFAULT_CLUES[size]
     recipe = Recipe(
-        targets=_targets(clues, size, symmetry, orbits),
+        targets=_targets(clues, size),
         minimal=bool(minimal),
         floor=floor,
         ceiling=ceiling,
-        orbits=orbits,
         reduced=reduced_grids(size),
         attempts=attempts,
         guesses=GUESSES,
@@ -127,7 +117,7 @@ def generate(
 
     def work(begin: int, end: int) -> None:
         ladder = new_work(size) if with_ladder else None
-        bench, search, part = new_bench(size, len(orbits)), new_search(size), slice(begin, end)
+        bench, search, part = new_bench(size), new_search(size), slice(begin, end)
         given = (np.uint64(seed), first + begin, recipe, ladder_table(size), ladder, bench, search)
         # Compiled code hears no interrupt: it works in turns, between which this looks whether there was one.
         turns, done = end - begin, False
@@ -145,16 +135,11 @@ def generate(
         too_many = minimal and progress[FEWEST] < min(recipe.targets, default=0)
         return (
             f"no {size}×{size} puzzle in {attempts} attempts (puzzle {number}, clues {clues!r}, minimal {minimal}, "
-            f"rule {rule!r}, exact {exact}, symmetry {symmetry!r}): {reached}; "
+            f"rule {rule!r}, exact {exact}): {reached}; "
             f"ask for {'fewer clues' if too_many else 'more clues or less else'}, or raise attempts"
         )
 
-    with tqdm(
-        total=n,
-        unit="puzzle",
-        delay=BAR_DELAY if progress is None else 0,
-        disable=None if progress is None else not progress,
-    ) as bar:
+    with tqdm(total=n, unit="puzzle", delay=BAR_DELAY, disable=None) as bar:
         _work_in_chunks(work, n, threads, bar.update, interrupted)
     return Puzzles(boards, solutions)
 
@@ -223,50 +208,12 @@ def rule_bounds(rule: str | None, exact: bool) -> tuple[int, int]:
     return max([group + 1 for group in groups if group < hardest], default=0), hardest
 
 
-@cache
-def _orbits(size: int, symmetry: str | None) -> NDArray[np.int64]:
-    """The cells that are clues or blank together, int64 `(m, w)`, rows padded with −1."""
-    if symmetry is not None and symmetry not in SYMMETRIES:
-        raise BoardError(f"symmetry {symmetry!r} is unknown; choose one of {SYMMETRIES} or None")
-    cells = np.arange(size * size).reshape(size, size)
-    turns = {
-        None: [cells],
-        "rotational": [cells, np.rot90(cells, 2)],
-        "quarter": [np.rot90(cells, k) for k in range(4)],
-        "horizontal": [cells, cells[::-1]],
-        "vertical": [cells, cells[:, ::-1]],
-        "diagonal": [cells, cells.T],
-        "antidiagonal": [cells, cells[::-1, ::-1].T],
-    }[symmetry]
-    images = np.stack(turns, axis=-1).reshape(size * size, len(turns))
-    orbits = np.full(images.shape, -1, dtype=np.int64)
-    for cell, image in enumerate(images):
-        members = np.unique(image)
-        orbits[cell, : len(members)] = members
-    orbits = np.unique(orbits, axis=0)
-    orbits.flags.writeable = False
-    return orbits
-
-
-def _targets(
-    clues: int | tuple[int, int] | None, size: int, symmetry: str | None, orbits: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _targets(clues: int | tuple[int, int] | None, size: int) -> NDArray[np.int64]:
     """The numbers of clues to draw from, int64 `(T,)`; empty for as few as possible."""
     if clues is None:
         return np.zeros(0, dtype=np.int64)
-    bounds = _clue_bounds(clues, size, lowest=1)
-    possible = 1  # bit k: k clues make a symmetric pattern
-    for width in (orbits >= 0).sum(1):
-        possible |= possible << int(width)
-    counts = np.array([count for count in range(1, size * size + 1) if possible >> count & 1], dtype=np.int64)
-    targets = counts[(counts >= bounds[0]) & (counts <= bounds[1])]
-    if not targets.size:
-        nearest = [*counts[counts < bounds[0]][-1:], *counts[counts > bounds[1]][:1]]
-        raise BoardError(
-            f"no pattern of {clues!r} clues has {symmetry} symmetry on {size}×{size}; "
-            f"nearest: {' and '.join(map(str, nearest))}"
-        )
-    return targets
+    low, high = _clue_bounds(clues, size, lowest=1)
+    return np.arange(low, high + 1, dtype=np.int64)
 
 
 def _clue_bounds(clues: int | tuple[int, int], size: int, lowest: int) -> tuple[int, int]:

@@ -41,7 +41,6 @@ class Recipe(NamedTuple):
         minimal: Whether each clue has to be necessary for one solution.
         floor: The hardest rule needed is at least this one.
         ceiling: The hardest rule needed is at most this one.
-        orbits: int64 `(m, w)`, the cells that are clues or blank together; rows are padded with −1.
         reduced: uint8 `(M, n²)`, the reduced grids that `kernels.grids.random_grid` takes.
         attempts: Grids to try for a puzzle.
         guesses: What the searches of an attempt may use up, as `search.state[LEFT]`.
@@ -51,7 +50,6 @@ class Recipe(NamedTuple):
     minimal: bool
     floor: Int
     ceiling: Int
-    orbits: Ints
     reduced: Board
     attempts: Int
     guesses: Int
@@ -63,7 +61,7 @@ class Bench(NamedTuple):
     Attributes:
         scratch: uint8 `(n²,)`.
         digits: uint8 `(n²,)`.
-        order: int64 `(m,)`, the order in which orbits go.
+        order: int64 `(n²,)`, the order in which clues go.
         places: int64 `(2, 9, 9)`.
         rng: uint64 `(1,)`, the random numbers of the puzzle.
         progress: int64 `(5,)`: the PUZZLE that is being made; of that one the last ATTEMPT, from 1, the number of clues
@@ -78,12 +76,12 @@ class Bench(NamedTuple):
     progress: Ints
 
 
-def new_bench(size: int, orbits: int) -> Bench:
-    """Work space for puzzles of a size whose clues come and go in that many orbits."""
+def new_bench(size: int) -> Bench:
+    """Work space for puzzles of a size."""
     return Bench(
         np.empty(size * size, np.uint8),
         np.empty(size * size, np.uint8),
-        np.empty(orbits, np.int64),
+        np.empty(size * size, np.int64),
         np.empty((2, 9, 9), np.int64),
         np.empty(1, np.uint64),
         np.zeros(5, np.int64),
@@ -201,65 +199,45 @@ def thin_out(
     solution: Board,
     target: Int,
     ceiling: Int,
-    orbits: Ints,
     table: Table,
     ladder: Work | None,
     bench: Bench,
     search: Search,
 ) -> Int:
-    """Take clues from a full board, orbit by orbit in the order `bench.order`, while the rules still solve it.
+    """Take clues from a full board, in the order `bench.order`, while the rules still solve it.
 
-    Many orbits go at once first, fewer and fewer as that fails. An orbit with more clues than are to go stays.
+    Many go at once first, fewer and fewer as that fails.
 
     Returns:
         Number of clues left, at least `target`; the rules solve what is left, also where the work was cut short.
     """
     clues = board.size
-    at_once = max(1, orbits.shape[0] // 3)
+    at_once = max(1, board.size // 3)
     first = 0
-    while first < orbits.shape[0] and clues > target and search.state[LEFT] > 0:
+    while first < board.size and clues > target and search.state[LEFT] > 0:
         # Take some away, and ask whether the rules still do without them.
-        end = min(first + at_once, orbits.shape[0])
-        taken = 0
+        end = min(first + at_once, board.size)
         for k in range(first, end):
-            for cell in orbits[bench.order[k]]:
-                if cell >= 0:
-                    board[cell] = 0
-                    taken += 1
-        if clues - taken < target:
+            board[bench.order[k]] = 0
+        if clues - (end - first) < target:
             fine = False
-        elif taken == 1:
-            cell = orbits[bench.order[first], 0]
+        elif end - first == 1:
+            cell = bench.order[first]
             fine = holds_without(board, cell, np.int64(solution[cell]), ceiling, table, ladder, bench, search)
         else:
             fine = holds(board, ceiling, table, ladder, bench, search)
         if fine:
-            clues -= taken
+            clues -= end - first
             first = end
             continue
         # They do not: these go back, and fewer are tried; one that cannot go alone stays for good.
         for k in range(first, end):
-            for cell in orbits[bench.order[k]]:
-                if cell >= 0:
-                    board[cell] = solution[cell]
+            board[bench.order[k]] = solution[bench.order[k]]
         if at_once > 1:
             at_once //= 2
         else:
             first = end
     return clues
-
-
-@kernel(inline="always")
-def is_minimal(board: Board, table: Table, search: Search) -> bool:
-    """Whether no clue of a board with one solution can go without a second one appearing."""
-    minimal = True
-    for cell in range(board.size):
-        digit = np.int64(board[cell])
-        if digit and minimal:
-            board[cell] = 0
-            minimal = has_other(board, cell, digit, table, search)
-            board[cell] = digit
-    return minimal
 
 
 @kernel
@@ -296,11 +274,9 @@ def make_attempt(
         bench.order[k] = k
     shuffle(bench.order, bench.rng)
     state[LEFT], state[PHASE] = recipe.guesses, NOT_BEGUN
-    clues = thin_out(board, solution, target, ceiling, recipe.orbits, table, ladder, bench, search)
+    clues = thin_out(board, solution, target, ceiling, table, ladder, bench, search)
     progress[FEWEST] = min(progress[FEWEST], clues)
     fine = state[LEFT] > 0 and (recipe.targets.size == 0 or clues == wanted)
-    if fine and recipe.minimal and recipe.orbits.shape[1] > 1:
-        fine = is_minimal(board, table, search)
     if fine and ceiling != recipe.ceiling:
         fine = holds(board, recipe.ceiling, table, ladder, bench, search)
     if ladder is not None:

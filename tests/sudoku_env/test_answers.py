@@ -92,7 +92,7 @@ def test_random_clues_of_random_grids(size):
     assert not generate(2, size=size, clues=0, answers="any", seed=0).boards.any()
 
 
-@pytest.mark.parametrize("more", [{"minimal": True}, {"rule": "singles"}, {"symmetry": "diagonal"}])
+@pytest.mark.parametrize("more", [{"minimal": True}, {"rule": "singles"}])
 def test_what_is_about_puzzles_with_one_solution_does_not_go_with_any(more):
     refused("leave them out", lambda: generate(1, size=4, answers="any", seed=0, **more), BoardError)
     refused(r"within 0\.\.16", lambda: generate(1, size=4, clues=17, answers="any", seed=0), BoardError)
