@@ -10,13 +10,12 @@ from transformers import PreTrainedModel, Trainer
 
 from dllm_rl.decoding import Decoding, decode
 from dllm_rl.training.trainer import UnmaskTrainer
-from llm_rl.training.storage import write_text_whole
 from sudoku_dllm.several.arguments import AFTER_LABEL, IMITATIONS, LABELS, REFERENCE_SECONDS, UPDATES
 from sudoku_dllm.several.card import write_card
 from sudoku_dllm.several.judging import GUARDS, Way, are_valid, cells_of, diversity, judge, outcomes_of
 from sudoku_dllm.several.labels import least_answer
 from sudoku_dllm.several.page import write_page
-from sudoku_dllm.several.report import ONE_ANSWER, Outcomes, closing_text, draw, plan, screen
+from sudoku_dllm.several.report import ONE_ANSWER, Outcomes, draw, plan, screen
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE, SOURCE
 from sudoku_dllm.trials.jobs import Job
@@ -131,15 +130,13 @@ class Several(RecipeTrial):
         """One screen; what there is besides in files."""
         outcomes = Outcomes(self.script, self.args, run, [BASE, *self.script.arms], self.seeds)
         write_table(outcomes.long_table(), run / "table.csv")
-        told = f"{closing_text(outcomes)}\n{watched(run, jobs)}{closing_line(outcomes)}\n"
-        write_text_whole(run / "tables.txt", told)
         draw(outcomes, run / "valid.png")
         trained = [job for job in jobs if job.arm != BASE]
         for job in trained:
             write_card(outcomes, job, run)
-        print(f"\n{screen(outcomes)}\n\n{closing_line(outcomes)}")
+        print(f"\n{screen(outcomes)}\n\n{watched(run, jobs)}{closing_line(outcomes)}")
         page = write_page(outcomes, self.setting, run, jobs)
-        print(f"Report with replays, for a browser: {page}; tables.txt, valid.png and table.csv beside it.")
+        print(f"Report with replays, for a browser: {page}; valid.png and table.csv beside it.")
         if trained:
             folder = trained[-1].folder(run) / MODEL
             print(f"Next: sudoku-dllm decode {'.' * self.script.size**2} --model {folder} --tokens_per_step 4")

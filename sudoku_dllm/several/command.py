@@ -6,8 +6,8 @@ both terms of the source's objective (docs/objective.md); judged decisions: of e
 one pass, and a solver says which leave a completion; and imitation: what the model itself wrote in the end, a solver
 checking each cell, is its label. --arms knows further ones. Each takes as many updates as are worth the same CPU
 seconds, in a process of one thread, and is judged on the same held-out boards, by no check, the rules and the solver.
-The run folder receives the arguments, report.html, tables.txt, table.csv, a picture, and for each arm metrics,
-checkpoints, model and outcomes.
+The run folder receives the arguments, report.html, table.csv, a picture, and for each arm metrics, checkpoints, model
+and outcomes.
 
     sudoku-dllm train [recipe.yaml] [--learning_rate 1e-4 …]
     sudoku-dllm train [recipe.yaml] --resume_from_checkpoint last

@@ -7,7 +7,7 @@ from dllm_rl import Decoding
 from sudoku_dllm.run_page.page import Replay, Table
 from sudoku_dllm.run_page.replays import COUNT, chosen, replays_of
 from sudoku_dllm.several.judging import cells_of
-from sudoku_dllm.several.report import CHECKED, TITLES, Outcomes, valid
+from sudoku_dllm.several.report import CHECKED, TITLES, Outcomes, ceiling_of, valid
 from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
@@ -19,6 +19,11 @@ NOTES = {
     "rules": "The same, no digit being written that stands twice in a unit, and forward passes.",
     "completable": "Forward passes / checks, nothing being invalid, and distinct grids of {draws} drawn.",
 }
+PASSES = (
+    "Per cent of passes from boards that can be completed: joint, the cells agree, so that a completion is left; "
+    "peers, pairs of one row, column or box; definite, the digit was the same in all completions; (random), of cells drawn at "
+    "random. Valid and distinct grids are those of {} drawn decodes of the empty board."
+)
 
 
 def write_page(outcomes: Outcomes, setting: Setting, run: Path, jobs: Sequence[Job]) -> Path:
@@ -31,14 +36,18 @@ def write_page(outcomes: Outcomes, setting: Setting, run: Path, jobs: Sequence[J
 
 def _tables(outcomes: Outcomes) -> list[Table]:
     """Each way of checking at decoding, and the differences from the leaders without one."""
-    script, tables = outcomes.script, []
+    script, use_cpu, tables = outcomes.script, outcomes.args.use_cpu, []
     for guard, title in CHECKED.items():
-        aside = {None: ["one answer"], "rules": [], "completable": ["distinct"]}[guard]
-        columns = [*_columns(cells_of(script, guard)), *aside]
-        rows = [
-            [TITLES[arm], *outcomes.row(arm, guard), *[outcomes.one_answer(arm)] * (guard is None)]
-            for arm in outcomes.judged_by(guard)
+        aside = {None: ["one answer", "CPU s" if use_cpu else "seconds"], "rules": [], "completable": ["distinct"]}[
+            guard
         ]
+        columns = [*_columns(cells_of(script, guard)), *aside]
+        rows = [[TITLES[arm], *outcomes.row(arm, guard)] for arm in outcomes.judged_by(guard)]
+        if guard is None:
+            for arm, row in zip(outcomes.arms, rows, strict=True):
+                row += [outcomes.one_answer(arm), f"{outcomes.spent(arm, use_cpu=use_cpu):.0f}"]
+            if found := ceiling_of(script):
+                rows.append(["ceiling", *(f"{found[k]:.1f}" if k in found else "" for k in script.eval_tokens), "", ""])
         note = NOTES[guard].format(boards=script.test_boards, draws=script.draws, k=outcomes.args.tokens_per_step)
         tables.append(Table(title.capitalize(), ["arm", *columns], rows, note))
     head = ["", *_columns(script.eval_tokens)]
@@ -48,7 +57,17 @@ def _tables(outcomes: Outcomes) -> list[Table]:
             by = [points(outcomes.difference(leader, arm, valid(k))) for k in script.eval_tokens]
             rows.append([f"{TITLES[leader]} − {TITLES[arm]}", *by])
         tables.append(Table("Differences in points, no check at decoding", head, rows))
-    return tables
+    return [*tables, _passes(outcomes)] if outcomes.args.tokens_per_step in script.eval_tokens else tables
+
+
+def _passes(outcomes: Outcomes) -> Table:
+    """What the passes at the trained number of cells are like, and what is left of the variety of grids."""
+    k, rows = outcomes.args.tokens_per_step, []
+    for arm in outcomes.arms:
+        grids = [100 * outcomes.empty_board(arm, "valid"), outcomes.empty_board(arm, "distinct")]
+        rows.append([TITLES[arm], *(f"{value:.1f}" for value in (*outcomes.passes_like(arm, k), *grids))])
+    head = ["arm", "joint", "peers", "(random)", "definite", "(random)", "valid", "distinct"]
+    return Table(f"Passes of {k} cells, no check at decoding", head, rows, PASSES.format(outcomes.script.draws))
 
 
 def _columns(cells: Sequence[int]) -> list[str]:

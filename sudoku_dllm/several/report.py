@@ -1,4 +1,4 @@
-"""What the comparison prints and draws: the plan, the tables, comparisons, one picture."""
+"""What the comparison prints and draws: the plan, a table with its leads, one picture."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,8 +38,6 @@ LOOKS = {
 TITLES = {arm: title for arm, (title, _) in LOOKS.items()}
 SECONDS_A_BOARD = 0.1
 """CPU seconds of judging a job, by the held-out board."""
-WIDTH = max(map(len, TITLES))
-"""Of the column of arms in what is printed."""
 CEILINGS = {
     (4, 0, 4): {1: 100.0, 2: 58.1, 4: 24.9, 8: 13.0, 16: 4.3},
     (6, 1, 8): {1: 100.0, 2: 27.9, 4: 6.9, 6: 3.6, 9: 0.8},
@@ -208,65 +206,9 @@ def screen(outcomes: Outcomes) -> str:
     return "\n".join(lines)
 
 
-def closing_text(outcomes: Outcomes) -> str:
-    """The tables of valid grids, the comparisons with the leader, and what a pass at the trained k is like."""
-    steps = outcomes.script.eval_tokens
-    parts = [_valid_text(outcomes, guard) for guard in CHECKED if outcomes.judged_by(guard)]
-    width = max(map(len, outcomes.arms))
-    for leader in outcomes.leaders:
-        if others := [arm for arm in outcomes.arms if arm != leader]:
-            parts.append(
-                f"{leader} minus …, in points by cells a pass (95 % over boards; with several seeds also over seeds)"
-            )
-        for arm in others:
-            each = [f"{k}: {points(outcomes.difference(leader, arm, valid(k)))}" for k in steps]
-            parts.append(f"  {arm.ljust(width)}  " + "   ".join(each))
-        parts.append("")
-    return "\n".join([*parts, _passes_text(outcomes)])
-
-
-def _valid_text(outcomes: Outcomes, guard: NamedCheck | None) -> str:
-    script, use_cpu, cells = outcomes.script, outcomes.args.use_cpu, cells_of(outcomes.script, guard)
-    k = outcomes.args.tokens_per_step
-    title = f"Per cent of {script.test_boards:,} boards valid, by cells a pass; of others with one answer, at {k}"
-    rows = [["", *map(str, cells), "one answer", "CPU s" if use_cpu else "seconds"]]
-    if guard is not None:
-        title = {"rules": "The same in so many passes", "completable": "Passes / checks, nothing being invalid"}[guard]
-        title += f", {CHECKED[guard]}"
-        rows = [["", *map(str, cells), *["distinct"] * (guard == "completable")]]
-    for arm in outcomes.judged_by(guard):
-        spent = f"{outcomes.spent(arm, use_cpu=use_cpu):.0f}"
-        rows.append([arm, *outcomes.row(arm, guard), *[outcomes.one_answer(arm), spent] * (guard is None)])
-    if (found := ceiling_of(script)) and guard is None:
-        rows.append(["ceiling", *(f"{found[k]:.1f}" if k in found else "" for k in cells)])
-    width = 8 if guard is None else 13
-    widths = [WIDTH, *[width] * len(cells), *[12] * (guard is None), 9]
-    return "\n".join([title, *text_table(widths, rows)]) + "\n"
-
-
 def ceiling_of(script: ScriptArguments) -> dict[int, float] | None:
     """What a model of random grids completes (data/study/ceilings/tables.md); None for boards without figures."""
     return CEILINGS.get((script.size, *script.clues))  # type: ignore[arg-type]
-
-
-def _passes_text(outcomes: Outcomes) -> str:
-    """What the passes at the trained number of cells are like, and what is left of the variety of grids."""
-    script, k = outcomes.script, outcomes.args.tokens_per_step
-    if k not in script.eval_tokens:
-        return ""
-    rows = [["", "joint", "peers", "(random)", "definite", "(random)", "valid", "distinct"]]
-    for arm in outcomes.arms:
-        shares = outcomes.passes_like(arm, k)
-        grids = [100 * outcomes.empty_board(arm, "valid"), outcomes.empty_board(arm, "distinct")]
-        rows.append([arm, *(f"{value:.1f}" for value in (*shares, *grids))])
-    lines = [
-        f"Passes of {k} cells from boards that can be completed, per cent, and {script.draws} drawn decodes of the "
-        "empty board",
-        *text_table([WIDTH, 8, 8, 10, 10, 10, 8, 10], rows),
-        "joint: the cells of a pass agree, so that a completion is left; peers: pairs of one row, column or box;",
-        "definite: the digit was the same in all completions when it was filled; (random): cells drawn at random.",
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def draw(outcomes: Outcomes, path: Path, looks: Mapping[str, tuple[str, str]] = LOOKS) -> None:

@@ -87,13 +87,24 @@ def test_an_ended_run_prints_its_tables_again(folder, monkeypatch, capsys) -> No
     output = capsys.readouterr().out
     assert f"{1 + len(ARMS)} of {1 + len(ARMS)} results are there already" in output
     plan, shown = output.split("Per cent of 6 held-out boards completed validly", 1)
-    tables = (folder / "tables.txt").read_text()
     for arm in ARMS:
-        assert f"\n  {arm} " in plan and TITLES[arm] in plan and f"\n{TITLES[arm]} " in shown and f"\n{arm} " in tables
-    assert all(len(line) <= 100 for line in shown.splitlines()[:-3]) and "With a check nothing need be trained" in shown
-    assert "the rules at decoding\n" in tables and "the solver at decoding\n" in tables and "Seed 42." in tables
+        assert f"\n  {arm} " in plan and TITLES[arm] in plan and f"\n{TITLES[arm]} " in shown
+    assert all(len(line) <= 100 for line in shown.splitlines()[:-4]) and "With a check nothing need be trained" in shown
     of = r"[\d.e-]+ to [\d.e-]+"
-    assert re.search(f"\nsource, seed 42, .*clip_frac {of}, position_entropy {of}, .*position_top_prob {of}\n", tables)
+    seen = f"\nsource, seed 42, .*clip_frac {of}, position_entropy {of}, .*position_top_prob {of}\nSeed 42."
+    assert re.search(seen, shown)
+
+
+def test_the_page_has_a_table_for_each_check_the_leads_and_what_passes_are_like(folder) -> None:
+    data = re.search(r'id="data">(.*?)</script>', (folder / "report.html").read_text())
+    tables = {table["title"]: table for table in json.loads(data[1])["tables"]}
+    by_check = ("No check at decoding", "The rules at decoding", "The solver at decoding")
+    passes = "Passes of 4 cells, no check at decoding"
+    assert list(tables) == [*by_check, "Differences in points, no check at decoding", passes]
+    for title in (*by_check, passes):
+        table = tables[title]
+        assert {row[0] for row in table["rows"]} >= {TITLES[arm] for arm in ("base", *ARMS)}
+        assert {len(row) for row in table["rows"]} == {len(table["header"])}
 
 
 def test_no_board_that_is_held_out_is_trained_on(tmp_path) -> None:
