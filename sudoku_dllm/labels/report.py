@@ -1,4 +1,4 @@
-"""What the comparison of labels prints and draws: the plan, the table, comparisons, one picture."""
+"""What the comparison of labels prints and draws: the table, comparisons, one picture."""
 
 import math
 from collections.abc import Sequence
@@ -12,15 +12,12 @@ from llm_rl.training.reports import load_pandas, load_pyplot
 from sudoku_dllm.labels.data import Setting
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.recipe import RecipeTrial
 from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.reporting import save_drawing
 from sudoku_dllm.trials.results import Name, Results
 from sudoku_dllm.trials.words import fewest, percent, points, text_table
 from sudoku_env.order import random_order_floor
 
-SECONDS_A_PASS = 4e-9
-"""CPU seconds that a parameter costs in decoding one puzzle for one step, measured on cores of 2023; for the plan."""
 TITLES = {
     "base": "base",
     "sft": "SFT",
@@ -143,30 +140,6 @@ class Outcomes(Results):
                     }
                 )
         return load_pandas().DataFrame(rows)
-
-
-def plan(trial: RecipeTrial, jobs: Sequence[Job], left: Sequence[Job]) -> str:
-    """What will happen, what it does not show, and how long what is left to do takes."""
-    setting, script, lines = trial.setting, trial.script, trial.trainings(jobs, TITLES)
-    clues = [int((puzzle.layout.puzzle > 0).sum()) for puzzle in setting.train]
-    lines.append(f"each on the same {len(setting.train):,} puzzles with {min(clues)} to {max(clues)} clues.")
-    for name, puzzles in setting.tests.items():
-        found = [int((puzzle.layout.puzzle > 0).sum()) for puzzle in puzzles]
-        lines.append(
-            f"Tested on {len(puzzles):,} of {name}, {min(found)} to {max(found)} clues; no grid of them is trained on."
-        )
-    if script.images == 1:
-        lines.append(
-            "No symmetry is used: this stands for data that has none. On Sudoku images of the puzzles undo the gain"
-            " (--images 60 --rates sft=4e-3; docs/results.md)."
-        )
-    else:
-        lines.append(
-            f"Every arm trains on {script.images} images of each puzzle under symmetries ({script.symmetries})."
-        )
-    blanks = sum(int((puzzle.layout.puzzle == 0).sum()) for puzzles in setting.tests.values() for puzzle in puzzles)
-    passes = blanks * sum(1 / k for k in script.eval_tokens) * len(script.strategies)
-    return "\n".join([*lines, *trial.minutes(left, passes * trial.parameters * SECONDS_A_PASS)])
 
 
 def closing_text(outcomes: Outcomes) -> str:

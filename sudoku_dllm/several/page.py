@@ -21,8 +21,8 @@ NOTES = {
 }
 PASSES = (
     "Per cent of passes from boards that can be completed: joint, the cells agree, so that a completion is left; "
-    "peers, pairs of one row, column or box; definite, the digit was the same in all completions; (random), of cells drawn at "
-    "random. Valid and distinct grids are those of {} drawn decodes of the empty board."
+    "peers, pairs of one row, column or box; definite, the digit was the same in all completions; (random), of cells "
+    "drawn at random. Valid and distinct grids are those of {} drawn decodes of the empty board."
 )
 
 

@@ -1,4 +1,4 @@
-"""What the comparison prints and draws: the plan, a table with its leads, one picture."""
+"""What the comparison prints and draws: a table with its leads, one picture."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,8 +11,6 @@ from dllm_rl.decoding.settings import NamedCheck
 from llm_rl.training.reports import load_pandas, load_pyplot
 from sudoku_dllm.several.arguments import AFTER_LABEL, RecipeArguments, ScriptArguments
 from sudoku_dllm.several.judging import cells_of, way
-from sudoku_dllm.trials.jobs import Job
-from sudoku_dllm.trials.recipe import RecipeTrial
 from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.reporting import save_drawing
 from sudoku_dllm.trials.results import Results
@@ -36,8 +34,6 @@ LOOKS = {
 }
 """Title and color of each arm."""
 TITLES = {arm: title for arm, (title, _) in LOOKS.items()}
-SECONDS_A_BOARD = 0.1
-"""CPU seconds of judging a job, by the held-out board."""
 CEILINGS = {
     (4, 0, 4): {1: 100.0, 2: 58.1, 4: 24.9, 8: 13.0, 16: 4.3},
     (6, 1, 8): {1: 100.0, 2: 27.9, 4: 6.9, 6: 3.6, 9: 0.8},
@@ -154,19 +150,6 @@ class Outcomes(Results):
                 row |= {name: float(np.mean(found.get(f"{at}/{name}", 0))) for name in COUNTED}
                 rows.append(row | {name: result[name] for name in ("updates", "puzzles_seen", "cpu_seconds")})
         return load_pandas().DataFrame(rows)
-
-
-def plan(trial: RecipeTrial, jobs: Sequence[Job], left: Sequence[Job]) -> str:
-    """What will happen, and how long what is left to do takes."""
-    script, (low, high) = trial.script, trial.script.clues
-    lines = [
-        f"Boards of {script.size}×{script.size} with {low} to {high} clues have many right answers, and a solver says "
-        "whether one can still be completed.",
-        *trial.trainings(jobs, TITLES),
-        f"Tested on {script.test_boards:,} boards that none is trained on, {', '.join(map(str, script.eval_tokens))} "
-        "cells a pass, by no check, the rules and the solver.",
-    ]
-    return "\n".join([*lines, *trial.minutes(left, SECONDS_A_BOARD * script.test_boards)])
 
 
 def screen(outcomes: Outcomes) -> str:

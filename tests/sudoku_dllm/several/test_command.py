@@ -23,7 +23,7 @@ from llm_rl.training.command_line import parse
 from sudoku_dllm.__main__ import SETTINGS
 from sudoku_dllm.run_page.page import read_replays
 from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, UPDATES, RecipeArguments, ScriptArguments
-from sudoku_dllm.several.arms import Several, new_trainer
+from sudoku_dllm.several.arms import Several
 from sudoku_dllm.several.judging import are_valid
 from sudoku_dllm.several.report import TITLES
 from sudoku_dllm.several.setting import Setting
@@ -44,6 +44,11 @@ def setting(tmp_path: Path, **options: Any) -> Setting:
     script = ScriptArguments(**{**SMALL, **{name: options.pop(name) for name in names}})
     recipe = {"output_dir": str(tmp_path), "use_cpu": True, "report_to": "none", "disable_tqdm": True, **options}
     return Setting.load(script, RecipeArguments(**recipe))
+
+
+def new_trainer(found: Setting, arm: str, folder: Path, model: Any = None) -> Any:
+    """The trainer of an arm with seed 0, by default of the base."""
+    return Several(found).trainer(arm, model or new_model(found.script, found.args, 0), 0, folder)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +134,7 @@ def test_labels_complete_their_boards(tmp_path) -> None:
     """And are what the model is asked to write."""
     found = setting(tmp_path)
     for arm in ("sft", "sft_canonical", "sft_least", "sft_own"):
-        problems = new_trainer(found, arm, 0, tmp_path / arm).train_dataset.problems
+        problems = new_trainer(found, arm, tmp_path / arm).train_dataset.problems
         boards, answers = problems.boards(problems.responses), problems.boards(problems.answers)
         assert ((boards == 0) | (boards == answers)).all() and (answers > 0).all() and completable(answers).all()
 
@@ -137,9 +142,9 @@ def test_labels_complete_their_boards(tmp_path) -> None:
 def test_adapters_precision_and_checkpointing_act_in_every_arm(tmp_path) -> None:
     """Of a label, of judged decisions, and of the second stage, which goes on with the first one's adapters."""
     found = setting(tmp_path, lora_r=2, bf16=True, gradient_checkpointing=True)
-    first = new_trainer(found, "sft_least", 0, tmp_path / "first")
-    for trainer in (first, *(new_trainer(found, arm, 0, tmp_path / arm) for arm in ("judged", "imitation", "kept")),
-                    new_trainer(found, AFTER_LABEL, 0, tmp_path / "after", first.model)):  # fmt: skip
+    first = new_trainer(found, "sft_least", tmp_path / "first")
+    for trainer in (first, *(new_trainer(found, arm, tmp_path / arm) for arm in ("judged", "imitation", "kept")),
+                    new_trainer(found, AFTER_LABEL, tmp_path / "after", first.model)):  # fmt: skip
         assert trainer.args.bf16 and trainer.args.gradient_checkpointing
         names = [name for name, weight in trainer.model.named_parameters() if weight.requires_grad]
         assert names and all(".lora_" in name for name in names)
@@ -157,7 +162,7 @@ def test_a_run_goes_on_with_fewer_arms_and_the_options_of_all() -> None:
 
 
 def test_the_policy_gradient_sees_as_many_trajectories(tmp_path) -> None:
-    args = new_trainer(setting(tmp_path), "policy_gradient", 0, tmp_path / "pg").args
+    args = new_trainer(setting(tmp_path), "policy_gradient", tmp_path / "pg").args
     assert (args.policy_weight, args.judged_weight) == (1.0, 0.0)
     assert args.per_device_train_batch_size * args.num_generations == RecipeArguments.per_device_train_batch_size
 
@@ -166,7 +171,7 @@ def test_the_arm_of_the_source_has_the_defaults_of_the_library_and_what_is_told(
     options = {"arms": ["source"], "lam": 0.25, "judged_draws": 4, "rl_learning_rate": 1e-5, "sft_learning_rate": 2e-3}
     told = Several(setting(tmp_path, **options))
     for kept, changes in ((setting(tmp_path), {}), (told.setting, {"lam": 0.25})):
-        args = new_trainer(kept, "source", 0, tmp_path / "source").args
+        args = new_trainer(kept, "source", tmp_path / "source").args
         assert args.objective_config() == ObjectiveConfig(**changes) and args.policy_config(1.0) == PolicyConfig()
         assert (args.num_generations, args.tokens_per_step, args.on_error) == (8, 1, "end")
         assert args.per_device_train_batch_size * 8 == RecipeArguments.per_device_train_batch_size
