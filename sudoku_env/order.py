@@ -12,7 +12,7 @@ TIERS = (*RULE_GROUPS, "beyond")
 """Groups of rules from easy to hard; "beyond" is a cell that none of them makes definite."""
 
 
-def random_order_floor(boards: Board, solutions: Board, *, seed: int, orders: int = 1) -> float:
+def random_order_floor(boards: Board, solutions: Board, *, seed: int) -> float:
     """Share of decisions that fall on a definite cell when blanks are filled correctly in uniformly random order.
 
     The floor of `greedy_definite`: an order that knows no logic scores this much.
@@ -21,19 +21,14 @@ def random_order_floor(boards: Board, solutions: Board, *, seed: int, orders: in
         boards: uint8 `(N, n²)`, puzzles with at least one blank in all.
         solutions: uint8 `(N, n²)`.
         seed: Random seed of the orders.
-        orders: Random orders for each puzzle.
 
     Raises:
         SudokuError: There is no blank cell, or shapes differ.
     """
     if boards.shape != solutions.shape or boards.ndim != 2 or not (boards == 0).any():
         raise SudokuError(f"need boards with blanks and their solutions, got shapes {boards.shape}, {solutions.shape}")
-    generator = np.random.default_rng(seed)
-    shares = []
-    for _ in range(orders):
-        before, cells = _random_order(boards, solutions, generator)
-        shares.append((definite_digits(before)[np.arange(len(cells)), cells] > 0).mean())
-    return float(np.mean(shares))
+    before, cells = _random_order(boards, solutions, np.random.default_rng(seed))
+    return float((definite_digits(before)[np.arange(len(cells)), cells] > 0).mean())
 
 
 def easiest_tier(boards: Board, cells: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,23 +15,11 @@ from sudoku_env.explanation import iterate_steps, unit_name
 from sudoku_env.logic import RULE_GROUPS, definite_cells, rule_index
 from sudoku_env.solver import completable, solve_batch
 
-WRONG_DIGIT = "wrong_digit"
-CHOICE = "choice"
 
-
-@dataclass(frozen=True)
-class Hint:
-    """What a hint says.
-
-    Attributes:
-        text: The sentence.
-        rule: The rule of the step, one of `logic.RULES`; `WRONG_DIGIT` if the hint names a digit to take back, `CHOICE`
-            if nothing follows, as solutions differ in every blank, and it names one of the digits that are right.
-        grade: How hard the rule is, as `hint_grade` says; 1 for a digit to take back, that of a search for a choice.
-    """
+class Hint(NamedTuple):
+    """A sentence, and its price by `hint_grade`: 1 for a digit to take back, that of a search for a choice."""
 
     text: str
-    rule: str
     grade: int
 
 
@@ -133,21 +122,22 @@ class Game:
     def hint(self) -> Hint:
         """The ladder's next step: the easiest that places a digit, or eliminates what no hint has eliminated yet.
 
-        While a digit on the board is wrong, no step would mean anything; then the first such digit is named.
+        While a digit on the board is wrong, no step would mean anything; then the first such digit is named. Where
+        nothing follows, as solutions differ in every blank, one of the digits that are right is.
         """
         wrong = np.flatnonzero((self.board > 0) & (self.board != self.solution))
         if wrong.size:
             cell = int(wrong[0])
-            return Hint(f"{self.board[cell]} in {cell_name(cell, self.size)} is wrong; erase it.", WRONG_DIGIT, 1)
+            return Hint(f"{self.board[cell]} in {cell_name(cell, self.size)} is wrong; erase it.", 1)
         # The next step that is news; there is none where solutions differ in every blank.
         steps = iterate_steps(self.board, "backbone")
         news = (step for step in steps if step.cell is not None or not self.told.issuperset(step.eliminated))
         if (step := next(news, None)) is None:
             cell = int(np.flatnonzero(self.board == 0)[0])
             told = f"No digit follows: several solutions are left. In one of them {cell_name(cell, self.size)} is"
-            return Hint(f"{told} {self.solution[cell]}.", CHOICE, hint_grade("backbone"))
+            return Hint(f"{told} {self.solution[cell]}.", hint_grade("backbone"))
         self.told.update(step.eliminated)
-        return Hint(str(step), step.rule, hint_grade(step.rule))
+        return Hint(str(step), hint_grade(step.rule))
 
     def _write(self, cell: int, digit: int, credited: bool) -> None:
         """Change a cell, with a note for `undo`."""

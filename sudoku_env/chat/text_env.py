@@ -16,6 +16,7 @@ from sudoku_env.chat.moves import GRAMMAR, GameTools, Move, read_move
 from sudoku_env.chat.rows import Message
 from sudoku_env.chat.text_rows import SEEDS, deal, opening, with_picture
 from sudoku_env.chat.text_rules import TextRules
+from sudoku_env.envs.episodes import check_render_mode
 from sudoku_env.envs.rendering import board_picture
 from sudoku_env.errors import MoveError, SudokuError
 from sudoku_env.parts import parts_of
@@ -145,8 +146,6 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
     ) -> None:
         if size not in TEXT_SIZES:
             raise SudokuError(f"size {size!r} is not played in words; choose one of {TEXT_SIZES}")
-        if render_mode not in (None, "ansi", "rgb_array"):
-            raise SudokuError(f'render_mode {render_mode!r} is unknown; choose "ansi", "rgb_array" or None')
         (self.rules,) = parts_of(shortcuts, rules=(TextRules, rules))
         self.size, self.clues, self.rule, self.tools, self.picture = size, clues, rule, tools, picture
         self.answers = check_answers(answers)
@@ -154,7 +153,7 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
         self._definite_by = definite_rule(rule, self.answers)
         deal(size, clues, self._needed, 0, self.answers)  # refuses what cannot be made
         self.max_turns = self.rules.turns(size)
-        self.render_mode = render_mode
+        self.render_mode = check_render_mode(render_mode)
         self.observation_space = spaces.Text(LONGEST_REPLY, charset=CHARACTERS)
         self.action_space = spaces.Text(self.rules.max_characters, charset=CHARACTERS)
         self._game: Game | None = None

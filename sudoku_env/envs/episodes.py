@@ -97,7 +97,7 @@ def as_integers(action: Any, shape: tuple[int, ...], entries: str) -> NDArray[An
 def check_render_mode(mode: str | None) -> str | None:
     """The render mode, if it is one; a `SudokuError` if not."""
     if mode not in (None, "ansi", "rgb_array"):
-        raise SudokuError(f"render mode {mode!r} is unknown; choose 'ansi', 'rgb_array' or None")
+        raise SudokuError(f"render_mode {mode!r} is unknown; choose 'ansi', 'rgb_array' or None")
     return mode
 
 

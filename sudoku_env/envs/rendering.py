@@ -27,6 +27,7 @@ PAPERS = {"wrong": WRONG, "given": GIVEN, "definite": DEFINITE}
 INKS = {"wrong": WRONG_INK, "given": INK, "guessed": GUESSED, "deduced": DEDUCED}
 ANSI_STYLES = {"wrong": "1;31", "given": "1", "guessed": "33", "deduced": "34"}
 SMALLEST_NUMBERED = 40  # pixels of a cell with room for its step number
+STEP_MILLISECONDS, END_MILLISECONDS = 600, 3000  # that a GIF shows each board, and the last one
 LEGEND = ((DEFINITE, "definite now"), (DEDUCED, "was definite"), (GUESSED, "not definite"), (WRONG_INK, "wrong"))
 
 
@@ -113,8 +114,6 @@ def decode_gif(
     solution: NDArray[np.integer],
     *,
     pixels: int | None = None,
-    seconds: float = 0.6,
-    hold: float = 3.0,
 ) -> Path:
     """Write an animated GIF of one decode: each cell's step number, what was definite (S1) at every step, and errors.
 
@@ -125,8 +124,6 @@ def decode_gif(
         boards: integers `(K + 1, n²)`, the puzzle and the board after each step, as in `trace_views`.
         solution: integers `(n²,)`, the digits 1..n.
         pixels: Width aimed at; None takes 480, or 768 for 16×16.
-        seconds: How long each step is shown.
-        hold: How long the last one is shown.
 
     Returns:
         The path written.
@@ -136,7 +133,7 @@ def decode_gif(
     """
     views = trace_views(boards, solution)
     frames = [_frame(view, step, len(views) - 1, pixels) for step, view in enumerate(views)]
-    durations = [round(1000 * seconds)] * (len(frames) - 1) + [round(1000 * hold)]
+    durations = [STEP_MILLISECONDS] * (len(frames) - 1) + [END_MILLISECONDS]
     buffer = io.BytesIO()
     frames[0].save(buffer, "GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0)
     target = Path(path)

@@ -84,7 +84,7 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
 
     - `responses` (default `Responses()`): the pre-filled responses to the prompts of a source, which several
       environments may share; or in its place its arguments: `source`, where puzzles come from, or `size` (default 6)
-      for the package's puzzles; `tokenizer`, `mask_token_id`, `max_gen_length`, `max_prompt_length`, `system_prompt`,
+      for the package's puzzles; `tokenizer`, `mask_token_id`, `max_gen_length`, `system_prompt`,
       `opening`, `answer_layout` and `answers` (`"one"` or `"any"`, every solution of a puzzle that may have several;
       default `"one"`), which with `"any"` excludes `on_error="correct"` and `take_back`.
     - `rules` (default `UnmaskRules()`): what an action may hold, what it earns, and when an episode ends; or in its

@@ -50,10 +50,10 @@ def check_seeding(make: Make, act: Act = legal_action, *, varied: bool = True) -
     assert len(starts) > 1 or not varied, "the seed is ignored: 20 seeds give one and the same first observation"
 
 
-def check_masks(make: Make, act: Act = legal_action, *, episodes: int = 3) -> None:
+def check_masks(make: Make, act: Act = legal_action) -> None:
     """Masks are int8, agree with `action_masks()`, and say at every step which actions are illegal."""
     env, rng = make(), np.random.default_rng(0)
-    for episode in range(episodes):
+    for episode in range(3):
         _, info = env.reset(seed=episode)
         action, over = None, False
         while not over:
@@ -73,10 +73,10 @@ def check_masks(make: Make, act: Act = legal_action, *, episodes: int = 3) -> No
         _check_info_mask(env, info)
 
 
-def check_illegal_actions(make: Make, act: Act = legal_action, *, episodes: int = 3) -> None:
+def check_illegal_actions(make: Make, act: Act = legal_action) -> None:
     """An illegal action is punished, not raised: the step returns, says so, and leaves the observation as it was."""
     env, rng = make(), np.random.default_rng(0)
-    for episode in range(episodes):
+    for episode in range(3):
         obs, info = env.reset(seed=episode)
         for _ in range(episode):
             obs, _, terminated, truncated, info = env.step(act(env, info, rng))
@@ -89,12 +89,12 @@ def check_illegal_actions(make: Make, act: Act = legal_action, *, episodes: int 
                 assert_same(obs, after, f"illegal action {probe} changes the state")
 
 
-def check_termination(make: Make, act: Act = legal_action, *, episodes: int = 10) -> None:
+def check_termination(make: Make, act: Act = legal_action) -> None:
     """Episodes end, by `terminated` unless at a time limit; steps before a start and after the end are refused."""
     env, rng = make(), np.random.default_rng(0)
     _assert_refused(env, env.action_space.sample(), "before the first reset")
     limit = None if env.spec is None else env.spec.max_episode_steps
-    for episode in range(episodes):
+    for episode in range(10):
         _, info = env.reset(seed=episode)
         for step in range(1, MAX_STEPS + 1):
             action = act(env, info, rng)

@@ -117,10 +117,10 @@ def check_text_isolation(make: MakeText) -> None:
     assert [_log(env) for env in envs] == alone, "two episodes at a time influence each other"
 
 
-def check_text_oracle(make: MakeText, *, episodes: int = 3) -> None:
+def check_text_oracle(make: MakeText) -> None:
     """Who knows the solution solves every puzzle, and gets the highest return there is, 1."""
     env = make()
-    for seed in range(episodes):
+    for seed in range(3):
         log = play_text(env, oracle_player, seed=seed)
         assert _info(env)["solved"], (
             f"seed {seed}: the solution does not solve the puzzle; last reply {log['replies'][-1]!r}"
@@ -128,21 +128,21 @@ def check_text_oracle(make: MakeText, *, episodes: int = 3) -> None:
         assert abs(sum(log["rewards"]) - 1) < TOLERANCE, f"seed {seed}: the oracle gets {sum(log['rewards'])}, not 1"
 
 
-def check_text_floor(make: MakeText, *, floor: float = 0.1, episodes: int = 5) -> None:
+def check_text_floor(make: MakeText, *, floor: float = 0.1) -> None:
     """Random messages get nothing, and random digits that clash with nothing at most `floor` on average."""
     env = make()
-    for seed in range(episodes):
+    for seed in range(5):
         log = play_text(env, babbling_player, seed=seed)
         assert sum(log["rewards"]) < TOLERANCE, f"seed {seed}: random messages get {sum(log['rewards'])}"
-    returns = [sum(play_text(env, random_player, seed=seed)["rewards"]) for seed in range(episodes)]
+    returns = [sum(play_text(env, random_player, seed=seed)["rewards"]) for seed in range(5)]
     assert np.mean(returns) <= floor, f"random digits get {np.mean(returns):.3f} on average, more than {floor}"
 
 
-def check_no_solution(make: MakeText, *, episodes: int = 3) -> None:
+def check_no_solution(make: MakeText) -> None:
     """No observation, message or info holds the solution before the end; a refusal names no digit of its cell."""
     env = make()
     for player in (oracle_player, hinted_player, babbling_player):
-        for seed in range(episodes):
+        for seed in range(3):
             rng = np.random.default_rng(seed)
             text, info = env.reset(seed=seed)
             solution = env.unwrapped.solution  # type: ignore[attr-defined]

@@ -10,38 +10,33 @@ from sudoku_env.testing.actions import Act, Env, Make, legal_action
 from sudoku_env.testing.comparison import Returned, assert_same, info_of, row_of
 
 MakeVector = Callable[[int], VectorEnv[Any, Any, Any]]
+NUM_ENVS = 3
 
 
-def check_vector_matches_single(
-    make_vec: MakeVector, make: Make, act: Act = legal_action, *, num_envs: int = 3, steps: int = 40
-) -> None:
+def check_vector_matches_single(make_vec: MakeVector, make: Make, act: Act = legal_action) -> None:
     """A seeded vector roll-out equals single ones step by step, resets and infos included, in its autoreset mode.
 
     Args:
         make_vec: Gives a new vector environment of a number of environments, with any `AutoresetMode`.
         make: Gives a new single one.
         act: Chooses actions, for the single environments.
-        num_envs: Number of environments.
-        steps: Number of steps.
     """
-    vector, singles = make_vec(num_envs), [make() for _ in range(num_envs)]
+    vector, singles = make_vec(NUM_ENVS), [make() for _ in range(NUM_ENVS)]
     assert isinstance(vector.metadata.get("autoreset_mode"), AutoresetMode), "metadata['autoreset_mode'] is missing"
     assert vector.single_action_space == singles[0].action_space, "single_action_space differs from the environment's"
     assert vector.single_observation_space == singles[0].observation_space, "single_observation_space differs"
-    for when, pairs, _ in _vector_rollout(vector, singles, act, steps):
+    for when, pairs, _ in _vector_rollout(vector, singles, act, steps=40):
         for row, (expected, got) in enumerate(pairs):
             assert_same(expected, got, f"{when}, row {row} differs from the single environment", subset=True)
 
 
-def check_vector_no_sharing(
-    make_vec: MakeVector, make: Make, act: Act = legal_action, *, num_envs: int = 3, steps: int = 20
-) -> None:
+def check_vector_no_sharing(make_vec: MakeVector, make: Make, act: Act = legal_action) -> None:
     """No array that a vector environment returns is shared between steps or with the environment.
 
     The arguments are those of `check_vector_matches_single`.
     """
-    returned = Returned()
-    for when, pairs, result in _vector_rollout(make_vec(num_envs), [make() for _ in range(num_envs)], act, steps):
+    returned, singles = Returned(), [make() for _ in range(NUM_ENVS)]
+    for when, pairs, result in _vector_rollout(make_vec(NUM_ENVS), singles, act, steps=20):
         for expected, got in pairs:
             message = "writing into an array that an earlier step returned changes the environment"
             assert_same(expected, got, message, subset=True)

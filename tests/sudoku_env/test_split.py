@@ -33,23 +33,12 @@ def test_every_grid_has_one_split():
     assert (np.sum([in_split(grids(50, 6, 6), name) for name in SPLITS], axis=0) == 1).all()
 
 
-def test_shares_are_followed():
-    made = grids(30, 6, 7)
-    assert {split_of(grid, (1.0, 0.0, 0.0)) for grid in made} == {"train"}
-    assert {split_of(grid, (0.0, 0.0, 1.0)) for grid in made} == {"test"}
-
-
 def test_splits_of_grids_themselves():
     """The 288 grids of size 4 fall into all three splits; up to symmetry they are but two."""
-    shares = [in_split(every_grid(), name, up_to_symmetry=False).mean() for name in SPLITS]
-    assert np.allclose(shares, (0.6, 0.2, 0.2), atol=0.1)
+    found = [split_of(grid, up_to_symmetry=False) for grid in every_grid()]
+    assert np.allclose([found.count(name) / 288 for name in SPLITS], (0.6, 0.2, 0.2), atol=0.1)
     assert sum(in_split(every_grid(), name).any() for name in SPLITS) < 3
     refused("full grid", lambda: split_of([0] * 16, up_to_symmetry=False), BoardError)
-
-
-@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.6, 0.6, -0.2), (0.1, 0.1, 0.1)])
-def test_shares_must_add_up(shares):
-    refused("add up to 1", lambda: split_of(every_grid()[0], shares), SudokuError)
 
 
 def test_unknown_split():

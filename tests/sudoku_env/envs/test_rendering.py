@@ -146,12 +146,12 @@ def test_a_filled_cell_may_not_change():
 
 def test_gif_has_a_frame_for_every_board(tmp_path):
     boards = boards_of([(1, 2)], [], [(4, 3), (5, 4)], [(15, NOT_A_DIGIT)])
-    path = decode_gif(tmp_path / "decode.gif", boards, SOLUTION, pixels=160, seconds=0.2, hold=1)
+    path = decode_gif(tmp_path / "decode.gif", boards, SOLUTION, pixels=160)
     with Image.open(path) as picture:
         assert picture.n_frames == len(boards)
         assert picture.info["loop"] == 0
         picture.seek(len(boards) - 1)
-        assert picture.info["duration"] == 1000
+        assert picture.info["duration"] == 3000
     assert [file.name for file in tmp_path.iterdir()] == ["decode.gif"]
 
 
