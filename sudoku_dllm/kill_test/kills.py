@@ -49,15 +49,6 @@ class Failure:
     removed: str | None
 
 
-@dataclass(frozen=True)
-class Interrupted:
-    """What happened to a run: its kills in their order, and starts that did not go on."""
-
-    kills: tuple[Kill, ...]
-    failures: tuple[Failure, ...]
-    finished: bool  # whether the program ended with exit code 0 at last
-
-
 class KilledRun:
     """A run that is killed at moments, by the rhythm of one that was left alone.
 
@@ -74,11 +65,10 @@ class KilledRun:
         self._there: dict[str, int] = {}
         self._went_on = True
 
-    def play(self, moments: Sequence[Moment]) -> Interrupted:
-        """Kill at each moment, then let the program end; a start that fails gets the checkpoint before."""
+    def play(self, moments: Sequence[Moment]) -> bool:
+        """Kill at each moment, then let the program end; whether it did. A failed start gets the checkpoint before."""
         ahead: list[Moment | None] = [*moments, None]
-        finished = False
-        while ahead:
+        while True:
             began, self._there = time.monotonic(), directories(self.folder)
             process = Started(self.program, self.folder, self.log)
             try:
@@ -91,11 +81,9 @@ class KilledRun:
                 self._note_kill(time.monotonic() - began)
                 ahead.pop(0)
             elif code == 0:
-                finished = True
-                break
+                return True
             elif not self._note_failure(code):
-                break
-        return Interrupted(tuple(self.kills), tuple(self.failures), finished)
+                return False
 
     def _wait(self, process: Started, moment: Moment | None, began: float) -> bool:
         """Wait for the moment; false if the process ended before or the time is over."""

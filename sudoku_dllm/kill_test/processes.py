@@ -26,7 +26,6 @@ class Started:
         log: Where standard output and error go, behind what is there.
 
     Raises:
-        ValueError: No argument of the command holds `{folder}`.
         OSError: The command cannot be started.
     """
 
@@ -39,7 +38,6 @@ class Started:
             self._function.start()
             self.pid = self._function.pid or 0
             return
-        check_command(program)
         words = [word.replace(FOLDER, str(folder)) for word in program]
         with log.open("ab") as output:
             self._command = subprocess.Popen(

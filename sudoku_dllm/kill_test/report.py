@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sudoku_dllm.kill_test.comparison import Comparison
-from sudoku_dllm.kill_test.kills import Failure, Interrupted, Kill
+from sudoku_dllm.kill_test.kills import Failure, Kill
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,9 @@ class ResumeReport:
         asked: Kills that were asked for; fewer happen where the run ends before.
         reference_seconds: How long the run took that was left alone.
         steps: Optimizer steps of the run left alone and of the killed one; None: not written down.
-        interrupted: Kills, failed starts, whether the run came to its end.
+        kills: The kills of the run, in their order.
+        failures: Starts that did not go on.
+        finished: Whether the program ended with exit code 0 at last.
         comparison: The comparison of the two folders; None: the killed run came to no end.
         repeated: The comparison of two runs that were both left alone, made only if the killed run differs.
     """
@@ -29,19 +31,11 @@ class ResumeReport:
     asked: int
     reference_seconds: float
     steps: tuple[int | None, int | None]
-    interrupted: Interrupted
+    kills: tuple[Kill, ...]
+    failures: tuple[Failure, ...]
+    finished: bool
     comparison: Comparison | None
     repeated: Comparison | None
-
-    @property
-    def kills(self) -> tuple[Kill, ...]:
-        """The kills of the run, in their order."""
-        return self.interrupted.kills
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """Starts that did not go on."""
-        return self.interrupted.failures
 
     @property
     def same(self) -> bool:
@@ -57,7 +51,7 @@ class ResumeReport:
     @property
     def verdict(self) -> str:
         """One sentence."""
-        if not self.interrupted.finished:
+        if not self.finished:
             return f"FAILED: the run did not come to its end; {self._first_failure()}"
         if self.comparison is not None and self.comparison.first is not None:
             if self.repeated is not None and self.repeated.first is not None:

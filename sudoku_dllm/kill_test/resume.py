@@ -74,8 +74,8 @@ def check_resume(
     rhythm = _leave_alone(program, reference, timeout)
     _logger.info("the run takes %.1f s when it is left alone", rhythm.seconds)
     run = KilledRun(program, killed, folder / "killed.log", rhythm, timeout)
-    interrupted = run.play(draw_moments(rhythm, kills, seed))
-    comparison = compare_runs(reference, killed, ignore) if interrupted.finished else None
+    finished = run.play(draw_moments(rhythm, kills, seed))
+    comparison = compare_runs(reference, killed, ignore) if finished else None
     repeated = None
     if comparison is not None and comparison.first is not None:
         _leave_alone(program, folder / "reference_again", timeout)
@@ -87,7 +87,9 @@ def check_resume(
         asked=kills,
         reference_seconds=rhythm.seconds,
         steps=(_steps(reference), _steps(killed)),
-        interrupted=interrupted,
+        kills=tuple(run.kills),
+        failures=tuple(run.failures),
+        finished=finished,
         comparison=comparison,
         repeated=repeated,
     )

@@ -31,7 +31,7 @@ def test_a_program_that_resumes_exactly_passes_from_the_command_line(tmp_path, c
     assert printed.endswith("PASSED: the same bit for bit\n") and "steps: 16 | 16" in printed
     assert (tmp_path / "new" / "report.txt").read_text() == printed
     record = json.loads((tmp_path / "new" / "report.json").read_text())
-    assert record["passed"] and record["interrupted"]["kills"] and record["comparison"]["parts"]["log"]["files"] == 8
+    assert record["passed"] and record["kills"] and record["comparison"]["parts"]["log"]["files"] == 8
 
 
 def seed_of(kills: int, phase: str = "training") -> int:
@@ -67,7 +67,7 @@ def test_a_forgotten_buffer_fails_within_the_buffer(tmp_path) -> None:
 
 def test_half_a_checkpoint_stops_the_next_start_and_spoils_the_verdict(tmp_path) -> None:
     report = faulty(tmp_path, "in_place", phase="saving")
-    assert report.same and report.interrupted.finished
+    assert report.same and report.finished
     failure = report.failures[0]
     kill = report.kills[failure.after_kills - 1]
     assert kill.phase == "saving" and kill.unfinished == (failure.removed,)
