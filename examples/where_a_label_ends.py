@@ -35,8 +35,8 @@ from dllm_rl import (
     decode,
 )
 from llm_rl.training.budget import Budget
-from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.jobs import Job
+from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.training import train_job
 from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training

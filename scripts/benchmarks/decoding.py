@@ -45,7 +45,7 @@ from llm_rl.training.storage import write_text_whole
 from scripts.benchmarks.order_plot import plot_order
 from scripts.benchmarks.work import ROOT, SHIPPED
 from sudoku_dllm.machine import machine, versions
-from sudoku_dllm.run_page import PAGE, Page, Replay, Table
+from sudoku_dllm.run_page.page import PAGE, Page, Replay, Table
 from sudoku_dllm.run_page.replays import chosen, replay_in
 from sudoku_env import decode_gif, pre_fill, read_prompts
 from sudoku_env.order import ladder_steps, tier_shares

@@ -11,7 +11,7 @@ from llm_rl.core._options import option
 from llm_rl.training import parse, user_errors
 from scripts.referee.compare import Referee
 from scripts.referee.published import COMPARED
-from sudoku_dllm.trials import Records
+from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.trial_report import START
 from sudoku_dllm.trials.words import bold, lead, markdown_table, percent, signed

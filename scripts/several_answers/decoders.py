@@ -28,8 +28,7 @@ from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, RecipeArguments, Sc
 from sudoku_dllm.several.judging import are_valid
 from sudoku_dllm.several.report import TITLES
 from sudoku_dllm.several.setting import Setting
-from sudoku_dllm.trials import Records, job_name
-from sudoku_dllm.trials.record import write_job
+from sudoku_dllm.trials.record import Records, job_name, write_job
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.training import MODEL
 from sudoku_dllm.trials.words import markdown_table, passes

@@ -5,7 +5,7 @@ Its records are kept; commit 73cb6d0 has the trainings (`scripts.several_answers
 
 import numpy as np
 
-from sudoku_dllm.trials import Records, arm_of
+from sudoku_dllm.trials.record import Records, arm_of
 from sudoku_dllm.trials.words import markdown_table
 
 FOLDER = "no_answers"

@@ -5,7 +5,7 @@ Its records are kept; commit 73cb6d0 has the trainings (`scripts.several_answers
 
 from scripts.several_answers.outcome_tables import STUDIED
 from sudoku_dllm.several.report import TITLES, valid
-from sudoku_dllm.trials import Records
+from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.words import lead, markdown_table, percent
 

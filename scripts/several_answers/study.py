@@ -17,8 +17,8 @@ from scripts.several_answers.outcome_tables import FREE, GUARDED, KEPT, USED, WO
 from scripts.several_answers.reading_order import TITLE as ORDER_TITLE
 from scripts.several_answers.reading_order import table as reading_order
 from sudoku_dllm.several.report import draw
-from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.page import fill
+from sudoku_dllm.trials.record import Records
 
 SHOWN = {"worth": WORTH, "used": USED, "shown": FREE}
 """Tables of the page by its markers."""

@@ -13,7 +13,8 @@ from llm_rl.training.output_folder import RECORD
 from llm_rl.training.reports import load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole
 from sudoku_dllm.machine import machine, versions
-from sudoku_dllm.run_page import PAGE, Page, Replay, Table, loss_curve
+from sudoku_dllm.run_page.curves import loss_curve
+from sudoku_dllm.run_page.page import PAGE, Page, Replay, Table
 from sudoku_dllm.trials.arguments import BASE, SOURCE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.results import Results

@@ -40,32 +40,29 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     so `obs[-max_gen_length:]` is always the response and `obs[-(info["prompt_length"] + max_gen_length):]` is what a
     model reads. Padding is the tokenizer's pad token, or its end-of-text token where it has none.
 
-    ## Rewards
+    ## Rewards and Episode End
 
-    - λ (`lam`) for any token at a position outside the map;
-    - 1 for the solution's digit in a definite cell (naked or hidden single, or by `rule`);
-    - 0 for the solution's digit in any other cell, for any other token in a cell, and for a pair that a guard refuses;
-    - `illegal_reward` for an illegal action: a position that is filled already or comes twice, or the mask token.
+    | a pair of an action | earns | the episode |
+    |---|---|---|
+    | any token outside the map | λ (`lam`) | goes on |
+    | the solution's digit in a definite cell (naked or hidden single, or by `rule`) | 1 | goes on |
+    | the solution's digit in any other cell | 0 | goes on |
+    | any other token in a cell | 0 | ends |
+    | … with `on_error="correct"` | 0 | goes on with the solution's digit in its place |
+    | … with `take_back=True` | -c (`error_cost`) | goes on with the token |
+    | masking a wrong, a right cell again, with `take_back=True` | c, -1 | goes on |
+    | a token that a `guard` refuses | 0 | goes on, the position masked |
+    | a position that is filled already or comes twice, or the mask token | `illegal_reward` | ends, the response as it was |
 
-    With `take_back=True` a wrong token in a cell earns -c (`error_cost`), masking it again +c, and masking the
-    solution's digit again -1. No sequence of actions that ends in the response where it began earns more than 0.
+    An action of several pairs earns the sum over its pairs. It terminates the episode also when no mask is left, with
+    `take_back=True` if no cell is wrong either, and there and with a `guard` after `max_steps` steps; an episode never
+    truncates. With `answers="any"` every solution is right: the episode ends after an action whose tokens, all
+    together, leave none. No actions that end in the response where they began earn more than 0 in all. Averaged over a
+    policy's actions of one pair the rewards give f(s) of docs/objective.md, "Reward" and "Taking back".
 
     With `guard="completable"` or `"rules"` a pair is written only if the board, with the pairs of the action before it,
-    then still has a solution, or has no digit twice in a unit; a cell takes no token but a digit. What is refused stays
-    masked and earns 0.
-
-    An action of several pairs earns the sum over its pairs. Averaged over a policy's actions of one pair the first
-    three give f(s) of docs/objective.md, "Reward"; "Taking back" there has the mean with `take_back=True`.
-
-    ## Episode End
-
-    Terminates when no mask is left, after a token in a cell that is not the solution's digit, and after an illegal
-    action, which leaves the response as it was. With `answers="any"` every solution is right: the episode ends after an
-    action whose tokens, all together, leave none. With `on_error="correct"` a wrong token ends nothing: the solution's
-    digit is written in its place. It never truncates; at most as many steps are possible as there are masks at the
-    start. With `take_back=True` such a token stays and ends nothing: the episode terminates when no mask is left and no
-    cell is wrong, after `max_steps` steps, and after an illegal action. With a `guard` it terminates after `max_steps`
-    steps too. By `"completable"` no token is ever wrong.
+    then still has a solution, or has no digit twice in a unit; a cell takes no token but a digit. By `"completable"` no
+    token is ever wrong.
 
     `info` holds, over the response positions, `masked`, `definite` (S1; none once a cell is wrong) and `wrong` (the
     cells for which the last action had another token than the solution's digit, or with `take_back=True` those that
@@ -83,17 +80,9 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     ```
 
     - `responses` (default `Responses()`): the pre-filled responses to the prompts of a source, which several
-      environments may share; or in its place its arguments: `source`, where puzzles come from, or `size` (default 6)
-      for the package's puzzles; `tokenizer`, `mask_token_id`, `max_gen_length`, `system_prompt`,
-      `opening`, `answer_layout` and `answers` (`"one"` or `"any"`, every solution of a puzzle that may have several;
-      default `"one"`), which with `"any"` excludes `on_error="correct"` and `take_back`.
+      environments may share; or in its place the arguments of `Responses`, such as `source`, `size` or `answers`.
     - `rules` (default `UnmaskRules()`): what an action may hold, what it earns, and when an episode ends; or in its
-      place its arguments: `lam` (default 0.5), at least 0; `illegal_reward` (default -1.0); `tokens_per_step` (default
-      1); `on_error` (`"end"` or `"correct"`; default `"end"`); `take_back` (default False), which excludes
-      `on_error="correct"`; `guard` (`"completable"`, `"rules"` or None; default None), which excludes both; `rule`, by
-      which cells are definite, as in `definite_cells` (default `"singles"`, or `"backbone"` with `answers="any"`); with
-      `take_back=True` only `error_cost` (default 1.0), above 0; and with that or a `guard` `max_steps` (default: twice
-      the masks at the start).
+      place the arguments of `UnmaskRules`, such as `lam`, `on_error`, `take_back` or `guard`.
     - `render_mode` (`"ansi"`, `"rgb_array"` or none).
 
     Every reset draws a prompt; a response is pre-filled when its prompt first comes up. `reset(options={"index": i})`

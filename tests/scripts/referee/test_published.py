@@ -7,7 +7,7 @@ import pytest
 
 from scripts.referee.compare import METHODS, OURS
 from scripts.referee.published import Published, PublishedArguments
-from sudoku_dllm.trials import Records
+from sudoku_dllm.trials.record import Records
 from sudoku_env.board import to_string
 from sudoku_env.generator import generate
 from tests.scripts.helpers.started import in_small

@@ -12,8 +12,8 @@ from scripts.referee.countdown import CountdownArguments
 from scripts.referee.published import PublishedArguments
 from scripts.referee.report import Found, overview, pages, table, tried
 from scripts.referee.unique import UniqueArguments
-from sudoku_dllm.trials import Records, write_job
 from sudoku_dllm.trials.rates import chosen_rates
+from sudoku_dllm.trials.record import Records, write_job
 from tests.helpers.refusals import refused
 
 STUDIES = Path(__file__).parents[3] / "data" / "study" / "referee"

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from scripts.referee.unique import Unique, UniqueArguments
-from sudoku_dllm.trials import Records
+from sudoku_dllm.trials.record import Records
 from sudoku_env.solver import solve_batch
 from sudoku_env.split import split_of
 from tests.scripts.helpers.started import in_small

@@ -8,7 +8,7 @@ from scripts.several_answers.decoders import FOLDER, WAYS, outcomes_of, tables
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
 from sudoku_dllm.several.judging import judge
 from sudoku_dllm.several.setting import Setting
-from sudoku_dllm.trials import Records, write_job
+from sudoku_dllm.trials.record import Records, write_job
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from scripts.several_answers.further import command_of
 from scripts.several_answers.outcome_tables import GONE, STUDIED, outcomes_in
 from scripts.several_answers.reading_order import LABEL, SHUFFLED, table
 from sudoku_dllm.several.report import CEILINGS
-from sudoku_dllm.trials import Records, write_job
+from sudoku_dllm.trials.record import Records, write_job
 from tests.helpers.warm_process import finished
 
 ROOT = Path(__file__).parents[3]

@@ -14,8 +14,8 @@ import pytest
 from filelock import FileLock
 from safetensors.torch import load_file
 
-from sudoku_dllm.trials import Records, write_job
 from sudoku_dllm.trials.jobs import Job, Lines, in_processes
+from sudoku_dllm.trials.record import Records, write_job
 from sudoku_dllm.trials.trial import TrialArguments
 from sudoku_dllm.trials.trial_report import table
 from tests.helpers.warm_process import SERVER, finished, run_script
