@@ -1,6 +1,7 @@
 """What the comparison of labels prints and draws: the table, comparisons, one picture."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ import numpy as np
 from dllm_rl.decoding.evaluation import half_width
 from llm_rl.training.reports import load_pandas, load_pyplot
 from sudoku_dllm.labels.data import Setting
+from sudoku_dllm.run_page.page import Table
 from sudoku_dllm.trials.arguments import BASE
 from sudoku_dllm.trials.jobs import Job
 from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.reporting import save_drawing
 from sudoku_dllm.trials.results import Name, Results
-from sudoku_dllm.trials.words import fewest, percent, points, text_table
+from sudoku_dllm.trials.words import fewest, percent, points, share, text_table
 from sudoku_env.order import random_order_floor
 
 TITLES = {
@@ -142,51 +144,50 @@ class Outcomes(Results):
         return load_pandas().DataFrame(rows)
 
 
-def closing_text(outcomes: Outcomes) -> str:
-    """The table by set and tokens a step, the order, and the comparisons of the last arm with the others."""
-    script, parts = outcomes.setting.script, []
-    for name in outcomes.setting.tests:
-        for how in script.strategies:
-            parts.append(_solved_text(outcomes, name, how))
-    leader, others = outcomes.leader, outcomes.others
-    width = max((len(arm) for arm in others), default=0)
-    for name in outcomes.setting.tests:
-        if others:
-            parts.append(f"{name}, {leader} minus …, in points (95 % over puzzles; with several seeds also over seeds)")
-        for other in others:
-            each = [
-                f"{k}: {points(outcomes.difference(leader, other, column((name, script.strategies[0], k))))}"
-                for k in script.eval_tokens
+def tables(outcomes: Outcomes, name: str) -> list[Table]:
+    """Of one test set: what is solved by tokens a step, with cost and order, and the leader's lead over the others."""
+    script, use_cpu = outcomes.setting.script, outcomes.setting.args.use_cpu
+    steps, first, order = script.eval_tokens, script.strategies[0], outcomes.order(name)
+    by_step = [a_step(k) for k in steps]
+    note = (
+        f"± 95 % over puzzles and, with several seeds, over seeds. {DEFINITE_FIRST.capitalize()} is the share of "
+        f"states whose surest cell is definite; in random order it is {100 * outcomes.floors[name]:.1f}."
+    )
+    found = []
+    for how in script.strategies:
+        rows = [
+            [
+                arm,
+                *(share(outcomes.rate(arm, column((name, how, k)))) for k in steps),
+                f"{outcomes.spent(arm, use_cpu=use_cpu):.0f}",
+                percent(outcomes.rate(arm, order).mean),
             ]
-            order = points(outcomes.difference(leader, other, outcomes.order(name)))
-            parts.append(f"  {other.ljust(width)}  " + "   ".join(each) + f"   {DEFINITE_FIRST} {order}")
-        if len(script.eval_tokens) > 1 and others:
-            parts.append(_passes_text(outcomes, name, "sft" if "sft" in others else others[0]))
-        parts.append("")
+            for arm in outcomes.arms
+        ]
+        title = f"{name}: per cent of {len(outcomes.setting.tests[name]):,} puzzles solved, decoded by {how}"
+        header = ["arm", *by_step, "CPU s" if use_cpu else "seconds", DEFINITE_FIRST]
+        found.append(Table(title, header, rows, note))
+    leader, others = outcomes.leader, outcomes.others
+    if not others:
+        return found
+    shown: list[Name] = [*(column((name, first, k)) for k in steps), order]
+    leads = [[f"− {arm}", *(points(outcomes.difference(leader, arm, one)) for one in shown)] for arm in others]
+    passes = ""
+    if len(steps) > 1:
+        reference = "sft" if "sft" in others else others[0]
+        each = ", ".join(f"{arm} {outcomes.passes_for(arm, reference, name)}" for arm in outcomes.arms)
+        passes = f"Forward passes a puzzle for what {reference} solves at {a_step(min(steps))}: {each}."
+    return [*found, Table(f"{name}: {leader} minus …, in points", ["", *by_step, DEFINITE_FIRST], leads, passes)]
+
+
+def closing_text(outcomes: Outcomes) -> str:
+    """The tables of all test sets for a terminal."""
+    parts = []
+    for table in (table for name in outcomes.setting.tests for table in tables(outcomes, name)):
+        lines = [table.header, *table.rows]
+        widths = [2 + max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        parts += [table.title, *text_table(widths, lines), textwrap.fill(table.note, 100), ""]
     return "\n".join(parts)
-
-
-def _solved_text(outcomes: Outcomes, name: str, how: str) -> str:
-    script = outcomes.setting.script
-    count = len(outcomes.setting.tests[name])
-    head = [f"{k} token{'s' * (k > 1)}" for k in script.eval_tokens]
-    seconds = "CPU s" if outcomes.setting.args.use_cpu else "seconds"
-    rows = [["", *head, seconds, DEFINITE_FIRST]]
-    shown: list[Name] = [*(column((name, how, k)) for k in script.eval_tokens), outcomes.order(name)]
-    for arm in outcomes.arms:
-        *rates, order = (percent(outcomes.rate(arm, one).mean) for one in shown)
-        spent = outcomes.spent(arm, use_cpu=outcomes.setting.args.use_cpu)
-        rows.append([arm, *rates, f"{spent:.0f}", order])
-    heads, *lines = text_table([14, *[10] * len(head), 10, 22], rows)
-    title = f"{name}: per cent of {count:,} puzzles solved, decoded by {how} at so many tokens a step"
-    heads += f" (random order {100 * outcomes.floors[name]:.1f})"
-    return "\n".join([title, heads, *lines]) + "\n"
-
-
-def _passes_text(outcomes: Outcomes, name: str, reference: str) -> str:
-    k = min(outcomes.setting.script.eval_tokens)
-    words = [f"{arm} {outcomes.passes_for(arm, reference, name)}" for arm in outcomes.arms]
-    return f"  forward passes a puzzle for what {reference} solves at {a_step(k)}: {', '.join(words)}"
 
 
 def draw(outcomes: Outcomes, path: Path) -> None:

@@ -96,7 +96,7 @@ def test_it_says_first_what_will_happen_and_ends_with_the_table(whole) -> None:
         assert f"\n  {arm} " in plan and f"\n{arm} " in table
     for said in ("218,560 parameters", "12 puzzles with 1", "1.5 CPU seconds  SFT\n", "No symmetry is used", "minute"):
         assert said in plan
-    for said in ("1 token ", "2 tokens", "4 tokens", "random order", "objective minus"):
+    for said in ("1 token ", "2 tokens", "4 tokens", "random order", "objective minus …", "\n− sft "):
         assert said in table
     assert "Seed 42." in table and "definite cells first" in table and "CPU s" in table
     assert f"Run folder: {folder} (table.csv" in table
@@ -137,8 +137,8 @@ def test_passes_and_differences_by_hand(tmp_path) -> None:
     assert [outcomes.passes(name, k).mean() for k in (1, 4)] == mean
     assert outcomes.difference("objective", "sft", f"{name}/margin/4/solved").mean == pytest.approx(0.25)
     text = closing_text(outcomes)
-    assert "  sft  1: +50.0 ± " in text
-    assert f"base not reached, sft {mean[0]:.1f}, objective ≤ {mean[1]:.1f}" in text
+    assert re.search(r"\n− sft +\+50\.0 ± ", text)
+    assert f"base not reached, sft {mean[0]:.1f}, objective ≤ {mean[1]:.1f}" in " ".join(text.split())
     rows = outcomes.long_table()
     assert rows[(rows.arm == "objective") & (rows.tokens_per_step == 4)].forward_passes.item() == mean[1]
 
