@@ -52,7 +52,7 @@ class UnmaskEnv(gymnasium.Env[NDArray[np.int64], NDArray[np.int64]]):
     | … with `take_back=True` | -c (`error_cost`) | goes on with the token |
     | masking a wrong, a right cell again, with `take_back=True` | c, -1 | goes on |
     | a token that a `guard` refuses | 0 | goes on, the position masked |
-    | a position that is filled already or comes twice, or the mask token | `illegal_reward` | ends, the response as it was |
+    | a position filled already or named twice, or the mask token | `illegal_reward` | ends, the response as it was |
 
     An action of several pairs earns the sum over its pairs. It terminates the episode also when no mask is left, with
     `take_back=True` if no cell is wrong either, and there and with a `guard` after `max_steps` steps; an episode never
