@@ -4,7 +4,7 @@ States, S1 and what counts as an error are those of docs/objective.md. Cells are
 decoding a state to text: a token that is no digit cannot shift the cells behind it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -382,15 +382,19 @@ def reference_ids(prefilled: PreFilled, tail_id: int) -> NDArray[np.int64]:
 @overload
 def detect_definite(state: Sequence[int], layout: TokenLayout, rule: str | None = ...) -> list[int]: ...
 @overload
+def detect_definite(state: Any, layout: Sequence[TokenLayout], rule: str | None = ...) -> list[list[int]]: ...
+@overload
 def detect_definite(state: Any, layout: TokenLayout, rule: str | None = ...) -> Any: ...
-def detect_definite(state: Any, layout: TokenLayout, rule: str | None = None) -> list[int] | list[list[int]]:
+def detect_definite(
+    state: Any, layout: TokenLayout | Sequence[TokenLayout], rule: str | None = None
+) -> list[int] | list[list[int]]:
     """The masked cells that are definite, S1 of docs/objective.md: naked and hidden singles, or by another rule.
 
     In a state with errors they follow from the digits as they stand, a token that is no digit counting as a blank.
 
     Args:
-        state: int `(L,)`, or a batch `(B, L)`.
-        layout: The layout of the states.
+        state: int `(L,)`, or a batch: `(B, L)` with one layout, or B states with a sequence of B layouts.
+        layout: The layout of the state, or one a state.
         rule: The rule by which cells are definite. None: "singles", or "backbone", the same digit in every solution,
             where any answer is right.
 
@@ -399,8 +403,10 @@ def detect_definite(state: Any, layout: TokenLayout, rule: str | None = None) ->
 
     Raises:
         BoardError: The rule is unknown.
-        TokenLayoutError: A state does not fit the layout.
+        TokenLayoutError: A state does not fit its layout, or the numbers of states and layouts differ.
     """
+    if not isinstance(layout, TokenLayout):
+        return [detect_definite(one, of, rule) for one, of in _pairs(state, layout)]
     boards = layout.read_boards(state)
     digits = np.where(boards > 0, boards, 0).astype(np.uint8).reshape(-1, boards.shape[-1])
     definite = are_definite(digits, definite_rule(rule, layout.answers)).reshape(boards.shape) & (boards == 0)
@@ -412,22 +418,26 @@ def detect_definite(state: Any, layout: TokenLayout, rule: str | None = None) ->
 @overload
 def judge_error(state: Sequence[int], layout: TokenLayout) -> bool: ...
 @overload
+def judge_error(state: Any, layout: Sequence[TokenLayout]) -> NDArray[np.bool_]: ...
+@overload
 def judge_error(state: Any, layout: TokenLayout) -> Any: ...
-def judge_error(state: Any, layout: TokenLayout) -> bool | NDArray[np.bool_]:
+def judge_error(state: Any, layout: TokenLayout | Sequence[TokenLayout]) -> bool | NDArray[np.bool_]:
     """Whether a filled cell differs from the solution, be it by a digit or by a token that is none.
 
     Where any answer is right: whether the filled cells leave no solution, or one holds a token that is no digit.
 
     Args:
-        state: int `(L,)`, or a batch `(B, L)`.
-        layout: The layout of the states.
+        state: int `(L,)`, or a batch: `(B, L)` with one layout, or B states with a sequence of B layouts.
+        layout: The layout of the state, or one a state.
 
     Returns:
         One bool, or bool `(B,)` for a batch.
 
     Raises:
-        TokenLayoutError: A state does not fit the layout.
+        TokenLayoutError: A state does not fit its layout, or the numbers of states and layouts differ.
     """
+    if not isinstance(layout, TokenLayout):
+        return np.array([judge_error(one, of) for one, of in _pairs(state, layout)], dtype=np.bool_)
     if layout.answers == "any":
         boards = layout.read_boards(state)
         rows, given = boards.reshape(-1, boards.shape[-1]), layout.puzzle > 0
@@ -438,6 +448,12 @@ def judge_error(state: Any, layout: TokenLayout) -> bool | NDArray[np.bool_]:
         tokens = layout.cell_tokens(state)
         wrong = ((tokens != layout.mask_id) & (tokens != layout.solution_ids)).any(-1)
     return bool(wrong) if wrong.ndim == 0 else wrong
+
+
+def _pairs(states: Any, layouts: Sequence[TokenLayout]) -> Iterator[tuple[Any, TokenLayout]]:
+    if len(states) != len(layouts):
+        raise TokenLayoutError(f"{len(states)} states with {len(layouts)} layouts; pass one layout a state")
+    return zip(states, layouts, strict=True)
 
 
 def _right_solution(puzzle: Board, answers: Answers) -> Board:

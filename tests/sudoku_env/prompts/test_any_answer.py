@@ -76,6 +76,7 @@ def test_an_error_is_what_leaves_no_solution_and_definite_is_what_all_have(rng):
     expected = [(board < 0).any() or not len(solutions_of(board)) for board in boards]
     assert judge_error(states, one.layout).tolist() == expected
     assert [judge_error(state.tolist(), one.layout) for state in states] == expected
+    assert judge_error(states, [one.layout] * 6).tolist() == expected
     digits = boards.clip(min=0).astype(np.uint8)
     for rule, definite in (
         (None, np.array([backbone_of(board) for board in digits])),
@@ -84,6 +85,7 @@ def test_an_error_is_what_leaves_no_solution_and_definite_is_what_all_have(rng):
     ):
         positions = [one.layout.cell_positions[row].tolist() for row in (definite > 0) & (boards == 0)]
         assert detect_definite(states, one.layout, rule) == positions
+        assert detect_definite(states, [one.layout] * 6, rule) == positions
         assert detect_definite(states[1], one.layout, rule) == positions[1]
 
 

@@ -190,12 +190,16 @@ def test_a_wrong_digit_without_a_clash_is_an_error_no_digit_does_not_shift_and_t
     assert (layout.read_boards(state) != layout.solution).sum() == 1
 
 
-def test_batches():
-    one = GIVEN
+def test_batches_with_one_layout_and_with_one_each():
+    one, other = GIVEN, filled(SIX, 100)
     wrong = fill(one, one.layout.solution % 4 + 1)
     states = [one.token_ids, wrong]
     assert judge_error(states, one.layout).tolist() == [False, True]
     assert detect_definite(states, one.layout) == [detect_definite(one.token_ids, one.layout), []]
+    mixed, layouts = [wrong, other.token_ids], [one.layout, other.layout]
+    np.testing.assert_array_equal(judge_error(mixed, layouts), np.array([True, False]))
+    assert detect_definite(mixed, layouts) == [[], detect_definite(other.token_ids, other.layout)]
+    unfit("2 states with 1 layouts", lambda: judge_error(mixed, layouts[:1]))
 
 
 def test_reference_ids():
