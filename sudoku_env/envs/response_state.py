@@ -34,6 +34,7 @@ class Responses:
         max_gen_length: Tokens of a response; None: up to the end of the longest map, and four free positions.
         size: Board size of the package's puzzles, where there is no source: 4, 6 (None), 9 or 16.
         mask_token_id: The mask token of a tokenizer that has none.
+        max_prompt_length: Tokens reserved for the prompt; None: the longest prompt.
         system_prompt: An argument of `pre_fill`.
         opening: An argument of `pre_fill`.
         answer_layout: The layout of `pre_fill`.
@@ -46,14 +47,14 @@ class Responses:
         count: Number of responses.
         tokenizer: The tokenizer.
         max_gen_length: Tokens of a response.
-        max_prompt_length: Tokens of the longest prompt, which are reserved for each.
+        max_prompt_length: Tokens reserved for the prompt.
         mask_id: The mask token.
         pad_id: The token that pads prompts.
         vocabulary: Number of token ids.
 
     Raises:
         SudokuError: The source is none, is shuffled, or came with a size, or `answers` is unknown.
-        TokenLayoutError: A response does not fit in its length, or the tokenizer lacks a token.
+        TokenLayoutError: A response or prompt does not fit in its length, or the tokenizer lacks a token.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Responses:
         *,
         size: int | None = None,
         mask_token_id: int | None = None,
+        max_prompt_length: int | None = None,
         system_prompt: str = DEFAULT_SYSTEM_PROMPT,
         opening: str = DEFAULT_OPENING,
         answer_layout: str | None = None,
@@ -97,9 +99,14 @@ class Responses:
         self._starts: dict[int, PreFilled] = {}
         if self.source.prompts is None:
             answer = get_answer_layout(self.start(0).layout.name)
-            self.max_prompt_length = max(map(len, encode_prompts(self.tokenizer, self._prompts, system_prompt, answer)))
+            longest = max(map(len, encode_prompts(self.tokenizer, self._prompts, system_prompt, answer)))
         else:
-            self.max_prompt_length = max(layout.prompt_length for layout in self.layouts())
+            longest = max(layout.prompt_length for layout in self.layouts())
+        if max_prompt_length is not None and longest > max_prompt_length:
+            raise TokenLayoutError(
+                f"a prompt of {longest} tokens does not fit in {max_prompt_length}; pass a larger max_prompt_length"
+            )
+        self.max_prompt_length = longest if max_prompt_length is None else max_prompt_length
         self.mask_id = self.start(0).layout.mask_id
         self.vocabulary = max(len(self.tokenizer), self.mask_id + 1)
 

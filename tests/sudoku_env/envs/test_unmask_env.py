@@ -196,6 +196,8 @@ def test_bad_reset_options_and_lengths():
     env = make(source=SOURCE)
     refused("index 2 is outside the 2 puzzles that can be picked", lambda: env.reset(options={"index": 2}), SudokuError)
     refused("'prompt'", lambda: env.reset(options={"prompt": 0}), SudokuError)
+    refused("larger max_prompt_length", lambda: make(max_prompt_length=10), TokenLayoutError)
+    refused("larger max_prompt_length", lambda: make(max_prompt_length=10, source=SOURCE), TokenLayoutError)
 
 
 def test_padding_token():
