@@ -1,16 +1,16 @@
 """Which tests run in which dialect, and that it reaches them."""
 
-import subprocess
 import sys
 
 import pytest
 
-from tests.helpers.dialects import DIALECTS, IN_TURN, PARTS, ROOT, modules, turn
+from tests.helpers import dialects
+from tests.helpers.dialects import DIALECTS, IN_TURN, PARTS, Dialect, instructions, main, modules, turn
 
 
-def start(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.helpers.dialects", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+def started(monkeypatch, *words):
+    monkeypatch.setattr(sys, "argv", ["dialects", *words])
+    main()
 
 
 def test_in_as_many_turns_as_there_are_parts_everything_runs_once():
@@ -23,24 +23,24 @@ def test_in_as_many_turns_as_there_are_parts_everything_runs_once():
 
 
 @pytest.mark.slow
-def test_a_dialect_reaches_the_tests_and_says_how_to_repeat_it():
-    chosen = ["--ignore-glob=*/tests/*/test_[!d]*", "--ignore-glob=*/tests/llm_rl/*"]  # all modules but one
-    done = start("no_vectors", "other_seeds", "--", "-q", "-k", "as_it_was_asked_to", *chosen)
+def test_a_dialect_reaches_the_tests_and_says_how_to_repeat_it(monkeypatch, capfd):
+    """One that computes otherwise and has other seeds, of the one module that looks at it."""
+    both = Dialect(instructions("default", "SSE4_2", "SSE41"), shift=1, folders=["tests/dllm_rl/test_dialect.py"])
+    monkeypatch.setitem(dialects.DIALECTS, "both", both)
+    started(monkeypatch, "both", "--", "-q", "-k", "as_it_was_asked_to")
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "dialect no_vectors (ATEN_CPU_CAPABILITY='default' " in done.stdout
-    assert "again: python -m tests.helpers.dialects other_seeds -- -q -k as_it_was_asked_to" in done.stdout
-    assert "1 passed" in done.stdout and "1 skipped" in done.stdout
-
-
-def test_a_dialect_that_fails_is_named():
-    done = start("generic_kernels", "--", "-q", "--no-such-option")
-
-    assert done.returncode == 1
-    assert "1 of 1 dialects failed: generic_kernels" in done.stderr
+    said = capfd.readouterr().out
+    assert "dialect both (ATEN_CPU_CAPABILITY='default' " in said and "seeds shifted by 1)" in said
+    assert "again: python -m tests.helpers.dialects both -- -q -k as_it_was_asked_to" in said
+    assert "1 passed" in said and "dialect both: passed" in said
 
 
-def test_unknown_names_are_refused():
-    done = start("sse")
+def test_a_dialect_that_fails_is_named(monkeypatch):
+    with pytest.raises(SystemExit, match="1 of 1 dialects failed: generic_kernels"):
+        started(monkeypatch, "generic_kernels", "--", "-q", "--no-such-option")
 
-    assert done.returncode == 2 and "there is no dialect 'sse'; choose from avx2, no_vectors" in done.stderr
+
+def test_unknown_names_are_refused(monkeypatch, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        started(monkeypatch, "sse")
+    assert "there is no dialect 'sse'; choose from avx2, no_vectors" in capsys.readouterr().err

@@ -80,7 +80,7 @@ def test_noise_of_a_puzzle_depends_on_seed_step_and_number_alone() -> None:
     assert len(torch.cat(everything).unique()) == 3 * noise.numel()
 
 
-def test_noise_is_the_same_on_every_machine() -> None:  # golden
-    source = np.random.Generator(np.random.Philox(np.random.SeedSequence((1, 2, 3))))
+def test_noise_is_the_same_on_every_machine() -> None:
+    source = np.random.Generator(np.random.Philox(np.random.SeedSequence((1, 2, 3))))  # golden
     flat = source.random(8).tolist()  # decision by decision, trajectory by trajectory, position and token
     assert puzzle_noise(1, 2, [3], 2, 2).tolist() == [[flat[0:2], flat[4:6]], [flat[2:4], flat[6:8]]]
