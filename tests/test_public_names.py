@@ -25,7 +25,6 @@ WITH_NAMES = [
     if "__all__" in path.read_text(encoding="utf-8")
 ]
 """The packages that list their names, `llm_rl.core` among them."""
-FUNCTIONS = ("decode", "evaluate", "rollout")
 packages = pytest.mark.parametrize("package", PACKAGES, ids=[package.__name__ for package in PACKAGES])
 
 
@@ -64,20 +63,6 @@ def test_a_public_name_is_no_module_once_all_modules_are_imported(name: str) -> 
     for path in Path(package.__path__[0]).glob("[!_]*.py"):
         importlib.import_module(f"{name}.{path.stem}")
     assert not [each for each in package.__all__ if isinstance(getattr(package, each), ModuleType)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "before",
-    [
-        "from dllm_rl import decode, evaluate, rollout",
-        "import dllm_rl.decoding, dllm_rl.decoding.evaluation, dllm_rl.decoding.rollouts",
-        "from dllm_rl.decoding import rollout; from dllm_rl import evaluate; import dllm_rl.training.trainer",
-    ],
-)
-def test_functions_of_dllm_rl_are_functions_in_every_order_of_imports(before: str) -> None:
-    code = f"{before}\nimport dllm_rl.decoding, dllm_rl.sudoku.order\nfrom dllm_rl import {', '.join(FUNCTIONS)}\n"
-    assert printed_by(f"{code}print(*[type(each).__name__ for each in ({', '.join(FUNCTIONS)})])") == ["function"] * 3
 
 
 @packages
