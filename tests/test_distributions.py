@@ -54,7 +54,7 @@ def wheel(built: Path, name: str) -> Path:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs a program of a new virtual environment, which takes the packages that ours need from this one."""
     folder = tmp_path_factory.mktemp("elsewhere")
-    venv.create(folder / "venv", with_pip=True)
+    venv.create(folder / "venv")
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     if (kept := cache_folder()) is not None:  # the wheel's kernels are the same, compiled here once
         variables["NUMBA_CACHE_DIR"] = str(kept.parents[1])
@@ -71,7 +71,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def install(run: Run, wheel: Path) -> None:
-    """Install a wheel into the new environment; another one of its name lies among the shared packages."""
+    """Install a wheel into the new environment by the shared pip; another one of its name lies beside that."""
     options = ("--disable-pip-version-check", "--quiet", "--no-deps", "--ignore-installed")
     run("python", "-m", "pip", "install", *options, str(wheel))
 
@@ -124,29 +124,32 @@ def test_the_index_would_take_the_pages(built: Path) -> None:
 
 def test_the_code_asks_for_the_models_and_works_with_them(built: Path, run: Run) -> None:
     install(run, wheel(built, "sudoku_dllm"))
-    folder = Path(run("python", "-c", "import os; print(os.getcwd())").stdout.strip())
-    assert run("python", "-c", "import dllm_rl; print(dllm_rl.__file__)").stdout.startswith(str(folder / "venv"))
     assert run("sudoku-dllm", "solve", "1..4..1221...3..").stdout.strip() == "1234341221434321"
 
     # Alone it has no model, and says what to install; one process that has imported torch is asked for all.
     calls = ["decode", PUZZLE], ["demo", "--output_dir", "page"]
-    code = f"import dllm_rl, sudoku_dllm.__main__ as it\nprint(dllm_rl.shipped_models(), *map(it.main, {calls}))"
+    code = "import os, dllm_rl, sudoku_dllm.__main__ as it\nprint(os.getcwd())\nprint(dllm_rl.__file__)"
+    code += f"\nprint(dllm_rl.shipped_models(), *map(it.main, {calls}))"
     code += "\ntry: dllm_rl.load('llada-sudoku6x6')\nexcept ValueError as error: print(error)\nit.main(['train'])"
     done = run("python", "-c", code, status=2)
     remedy = "the trained models are not installed; get them with pip install 'sudoku-dllm[models]', or from a clone "
-    assert done.stdout.startswith(f"[] 2 2\nthere is no model 'llada-sudoku6x6': {remedy}")
+    folder, package, said = done.stdout.split("\n", 2)
+    folder = Path(folder)
+    assert package.startswith(str(folder / "venv"))
+    assert said.startswith(f"[] 2 2\nthere is no model 'llada-sudoku6x6': {remedy}")
     assert done.stderr.count(remedy) == 1 + len(calls) and "Traceback" not in done.stderr
     assert not (folder / "runs").exists() and not (folder / "page").exists()
 
     # With the models: a decode, the page, and the main job in small.
     install(run, wheel(built, "sudoku_dllm_models"))
-    assert run("sudoku-dllm", "decode", PUZZLE).stdout.splitlines()[-1].startswith("solved in ")
-    small = ["--arms", "sft", "--max_steps", "4", "--eval_tokens", "4", "--jobs", "0"]
+    small = ["--arms", "sft", "--max_steps", "1", "--eval_tokens", "4", "--jobs", "0"]
     boards = ["train", *small, "--boards", "20", "--test_boards", "3", "--draws", "2"]
     labels = ["train", "--setting", "labels", *small, "--max_puzzles", "8", "--eval_puzzles", "3"]
-    calls = ["demo", "--output_dir", "page"], boards, labels
+    calls = ["decode", PUZZLE], ["demo", "--output_dir", "page"], boards, labels
     done = run("python", "-c", f"from sudoku_dllm.__main__ import main; print(*map(main, {calls}))")
-    assert done.stdout.endswith("0 0 0\n"), done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.stdout.endswith("0 0 0 0\n") and "\nsolved in " in done.stdout, (
+        done.stdout[-3000:] + done.stderr[-3000:]
+    )
     described = json.loads((folder / "page" / "models.json").read_text(encoding="utf-8"))
     assert [model["name"] for model in described["models"]] == shipped_models() and described["examples"]
     assert (folder / "runs" / "train_sudoku" / "valid.png").is_file()

@@ -36,7 +36,7 @@ from tests.scripts.helpers.in_process import run_here
 
 SMALL = {"boards": 40, "test_boards": 6, "draws": 3, "control_batch_size": 4}
 RUN = {**SMALL, "per_device_train_batch_size": 2, "judged_draws": 4, "jobs": 0, "logging_steps": 1, "max_steps": 3}
-RUN |= {"arms": ARMS, "eval_tokens": [4, 9], "clues": [5, 8]}
+RUN |= {"arms": ARMS, "eval_tokens": [9, 18], "clues": [5, 8]}
 
 
 def setting(tmp_path: Path, **options: Any) -> Setting:
@@ -210,11 +210,12 @@ def test_budgets_are_updates_in_one_proportion_or_equal_times(tmp_path) -> None:
         (AFTER_LABEL, Budget("steps", UPDATES["judged"] / 2)),
     ]
     assert [budget.amount for _, budget in timed.stages(AFTER_LABEL)] == [1.25, 1.25]
+    assert Several(setting(tmp_path, max_steps=1)).stages("sft_least")[0][1].amount == 1
 
 
 def test_the_second_stage_begins_where_the_label_ended(tmp_path) -> None:
     """With a rate of 0 in it, its model is that of the first; the result counts what both spent."""
-    found = setting(tmp_path, max_steps=20, rates=[f"{AFTER_LABEL}=1e-12"], per_device_train_batch_size=2)
+    found = setting(tmp_path, max_steps=10, rates=[f"{AFTER_LABEL}=1e-12"], per_device_train_batch_size=2)
     (folder := tmp_path / "job").mkdir()
     shares: list[float] = []
     run = Several(found).run
@@ -225,4 +226,4 @@ def test_the_second_stage_begins_where_the_label_ended(tmp_path) -> None:
     assert any(not torch.allclose(label[name], base[name], atol=1e-6) for name in label)
     assert shares == sorted(shares) and shares[-1] == 1.0
     spent = json.loads((folder / "result.json").read_text())
-    assert spent["updates"] == 4 + 10 and spent["puzzles_seen"] > 0
+    assert spent["updates"] == 2 + 5 and spent["puzzles_seen"] > 0
