@@ -40,9 +40,9 @@ TINY = {
     "eval_puzzles": 6, "save_steps": 2, "logging_steps": 1,
 }  # fmt: skip
 COUNTED = {**TINY, "arms": "objective", "max_steps": 4, "num_generations": 2, "jobs": 0, "curve_points": 2,
-           "curve_puzzles": 4}  # fmt: skip
+           "curve_puzzles": 4, "eval_tokens": 4}  # fmt: skip
 SCRIPT = "train_sudoku.py" if FRESH else str(Path(__file__).with_name("forked_arms.py"))
-"""What is started where arms need no interpreters of their own; Ctrl-C and kills are tested with those that have."""
+"""What is started where arms need no interpreters of their own."""
 ARMS = ["sft", "sft_definite", "ce", "placebo", "objective"]
 HELD_OUT = ["--max_puzzles", "12", "--eval_puzzles", "6", "--eval_data", ROOT / "data" / "sudoku6x6_train.jsonl"]
 TIMES = {"seconds", "cpu_seconds", "train_runtime", "train_samples_per_second", "train_steps_per_second"}
@@ -74,7 +74,7 @@ def new_trainer(kept: Setting, arm: str, folder: Path) -> Any:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     """All arms with CPU seconds alike, two processes at a time."""
     folder = tmp_path_factory.mktemp("main") / "run"
-    process = start(SCRIPT, folder, **TINY, train_seconds=1.5, jobs=2, arms=ARMS)
+    process = start(SCRIPT, folder, **TINY, train_seconds=0.5, jobs=2, arms=ARMS)
     output, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors[-3000:] + "".join(path.read_text() for path in folder.glob("*/*/log.txt"))
     return folder, output, errors
@@ -94,7 +94,7 @@ def test_it_says_first_what_will_happen_and_ends_with_the_table(whole) -> None:
     plan, table = output.split("\n  base")[0], output[output.index("sudoku6x6_few_test: per cent") :]
     for arm in ARMS:
         assert f"\n  {arm} " in plan and f"\n{arm} " in table
-    for said in ("218,560 parameters", "12 puzzles with 1", "1.5 CPU seconds  SFT\n", "No symmetry is used", "minute"):
+    for said in ("218,560 parameters", "12 puzzles with 1", "0.5 CPU seconds  SFT\n", "No symmetry is used", "minute"):
         assert said in plan
     for said in ("1 token ", "2 tokens", "4 tokens", "random order", "objective minus …", "\n− sft "):
         assert said in table
@@ -117,7 +117,7 @@ def test_the_long_table_is_what_the_outcomes_say(whole) -> None:
         assert int(row["updates"]) == result["updates"] and row["seed"] == "42" and row["strategy"] == "margin"
         assert float(row["cpu_seconds"]) == pytest.approx(result["cpu_seconds"], rel=1e-4)
         assert (row["arm"] == "base") == (float(row["cpu_seconds"]) == 0) and float(row["cpu_seconds"]) < 10
-        assert row["arm"] == "base" or float(row["cpu_seconds"]) >= 1.5
+        assert row["arm"] == "base" or float(row["cpu_seconds"]) >= 0.5
 
 
 def test_passes_and_differences_by_hand(tmp_path) -> None:
@@ -202,25 +202,13 @@ def test_images_are_trained_on(tmp_path) -> None:
     assert not np.array_equal(boards[12:24], boards[:12])
 
 
-def test_budgets_are_updates_in_one_proportion_or_equal_times(counted, tmp_path) -> None:
-    whole, few, least = (Labels(setting(tmp_path, max_steps=count, jobs=0)) for count in (UPDATES["objective"], 4, 1))
+def test_the_plan_says_how_long_its_updates_take(counted, tmp_path) -> None:
+    whole, few = (Labels(setting(tmp_path, max_steps=count, jobs=0)) for count in (UPDATES["objective"], 4))
     assert {arm: dict(whole.stages(arm))[arm] for arm in ARMS} == {arm: Budget("steps", UPDATES[arm]) for arm in ARMS}
-    for arm in ARMS:
-        share = UPDATES[arm] / UPDATES["objective"]
-        assert abs(few.stages(arm)[0][1].amount - 4 * share) <= 0.5 and least.stages(arm)[0][1].amount >= 1
-    assert few.stages("objective") == [("objective", Budget("steps", 4))] and whole.stages("base") == []
     job = [Job("objective", 42)]
     assert "about 2 minutes on" in whole.plan(job, job)  # 70 seconds, and a moment for 12 decodes of each set
     assert "about 1 minute on" in few.plan(job, job) and "about" not in few.plan(job, [])
-    timed = Labels(setting(tmp_path, train_seconds=2.5))
-    assert {dict(timed.stages(arm))[arm] for arm in ARMS} == {Budget("cpu_seconds", 2.5)}
     assert json.loads((counted / "objective" / "seed42" / "result.json").read_text())["updates"] == 4
-
-
-def test_a_seed_gives_the_same_table_twice(counted, tmp_path, monkeypatch, capsys) -> None:
-    run_here(monkeypatch, "train_sudoku.py", **COUNTED, output_dir=tmp_path / "again")
-    assert timeless(rows_of(counted)) == timeless(rows_of(tmp_path / "again"))
-    assert re.search(r"objective +4 updates  objective: log f", capsys.readouterr().out)
 
 
 def test_metrics_and_curve(counted) -> None:
@@ -238,7 +226,9 @@ def test_a_run_that_was_killed_goes_on_to_the_same_weights(counted, tmp_path, mo
     run_until_checkpoint(monkeypatch, "objective/seed42/checkpoint-2", "train_sudoku.py", **options)
     assert not (run / "table.csv").exists() and (run / "base" / "seed42" / "result.json").exists()
     run_here(monkeypatch, "train_sudoku.py", **options, resume_from_checkpoint="last")
-    assert "1 of 2 results are there already." in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "1 of 2 results are there already." in said
+    assert re.search(r"objective +4 updates  objective: log f", said)
     first, second = (load_file(each / "objective/seed42/model/model.safetensors") for each in (counted, run))
     assert all(torch.equal(first[name], second[name]) for name in first)
     for name in ("metrics.jsonl", "curve.jsonl"):
@@ -297,7 +287,7 @@ def test_an_arm_whose_only_checkpoint_is_damaged_says_how_it_begins_anew(tmp_pat
 def test_ctrl_c_ends_with_the_command_that_goes_on(tmp_path) -> None:
     run = tmp_path / "run"
     words = {**TINY, "train_seconds": 500, "jobs": 1, "arms": "sft"}
-    process = start("train_sudoku.py", run, fresh=True, **words)
+    process = start(SCRIPT, run, fresh=True, **words)
     until = time.monotonic() + 200
     while not list((run / "sft" / "seed42").glob("checkpoint-*")) and time.monotonic() < until:
         time.sleep(0.2)
