@@ -73,8 +73,10 @@ def held(run: Any) -> list[Any]:
     return [*run.model.parameters(), *run.model.buffers(), *run.reference.tensors(), *gradients, *moments]
 
 
-@pytest.mark.parametrize("offloaded", [{"offload_optimizer": True}, {"offload_model": True}, BOTH])
-@pytest.mark.parametrize("make", [new_model, TIED, adapted])
+@pytest.mark.parametrize(
+    ("make", "offloaded"),
+    [(new_model, {"offload_optimizer": True}), (new_model, {"offload_model": True}), (TIED, BOTH), (adapted, BOTH)],
+)
 def test_a_card_holds_so_many_bytes_less_until_an_engine_ends_or_fails(tmp_path, make, offloaded) -> None:
     run = tiny_grpo.trainer(tmp_path, make(), given={"engine": Probing()}, bf16=True, **WITH_REFERENCE, **offloaded)
     run.train()

@@ -127,14 +127,15 @@ def test_each_objective_of_the_referee_trains_on_the_card(tmp_path, monkeypatch,
 
 
 SETTINGS = {
-    "several": "--arms sft judged --test_boards 4 --boards 40",
-    "labels": "--arms sft objective --per_device_train_batch_size 2 --max_puzzles 12 --eval_puzzles 6",
+    "several": "--arms sft judged --boards 20 --judged_draws 4 --test_boards 2 --draws 2 --eval_tokens 9",
+    "labels": "--arms sft objective --max_puzzles 8 --eval_puzzles 2 --eval_tokens 4",
 }
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_comparison_trains_and_judges_on_the_card(tmp_path, monkeypatch, setting) -> None:
     few = f"--setting {setting} {SETTINGS[setting]} --max_steps 2 --jobs 0 --report_to none"
+    few += " --per_device_train_batch_size 2 --control_batch_size 4"
     monkeypatch.setattr(sys, "argv", ["sudoku-dllm", "train", *few.split(), "--output_dir", str(tmp_path / "run")])
     assert not main()
     results = [json.loads(path.read_text()) for path in (tmp_path / "run").rglob("result.json")]
