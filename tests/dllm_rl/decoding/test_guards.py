@@ -85,7 +85,7 @@ def test_against_a_slow_loop(guard, way) -> None:
     assert guard == "rules" or found.dead_end.tolist() == [guard is few] * len(problems)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.integers(0, 99), st.sampled_from(["margin", "policy", "random"]), st.integers(1, 20))
 def test_by_what_can_be_completed_every_decode_ends_right_whatever_the_model(seed, strategy, count) -> None:
     """Also a model with random weights; each pass fills one at least, and every state on the way could be completed."""
