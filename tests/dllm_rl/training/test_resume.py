@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import shutil
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -146,8 +147,10 @@ def test_every_file_that_resuming_reads_is_watched(saved) -> None:
     assert listed.keys() == {path.name for path in (saved / "checkpoint-2").iterdir()} - {"manifest.json"}
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, cut, flip])
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [*((name, flip) for name in FILES), *product(("manifest.json", "optimizer.pt"), (Path.unlink, cut))],
+)
 def test_damage_is_named_and_the_last_whole_checkpoint_taken(run_folder, caplog, name, damage) -> None:
     """Without training: the part that chooses where to start."""
     damage(run_folder / "checkpoint-2" / name)
@@ -261,13 +264,11 @@ def test_a_fingerprint_reads_what_rows_share_once(monkeypatch) -> None:
     class Counting:
         def __init__(self, first: bytes) -> None:
             self.digest = whole(first)
+            self.hexdigest = self.digest.hexdigest
 
         def update(self, more: bytes) -> None:
             read.append(len(more))
             self.digest.update(more)
-
-        def hexdigest(self) -> str:
-            return self.digest.hexdigest()
 
     monkeypatch.setattr(hashlib, "sha256", Counting)
     found = fingerprint(data)

@@ -5,7 +5,6 @@ import pytest
 import torch
 from torch import nn
 from torch.optim import SGD, AdamW
-from transformers import TrainerCallback
 
 from dllm_rl.training.two_rates import TwoRateOptimizer
 from dllm_rl.training.update import objective_pass
@@ -191,20 +190,11 @@ def steps_of_one_term(record, config, rates, accumulated):
     return steps
 
 
-class LearningRates(TrainerCallback):
-    def __init__(self):
-        self.seen = []
-
-    def on_step_end(self, args, state, control, optimizer=None, **kwargs):
-        self.seen.append([group["lr"] for group in optimizer.param_groups])
-
-
 def test_trainer_schedule_reaches_both(tmp_path):
-    rates, two = LearningRates(), {"rl_learning_rate": 0.004, "sft_learning_rate": 0.002}
-    trained(tmp_path, callbacks=[rates], **two, lr_scheduler_type="linear", max_steps=4)
-    for step, seen in enumerate(rates.seen, start=1):
-        left = 1 - step / 4
-        assert seen == pytest.approx([0.004 * left] * 2 + [0.002 * left] * 2)
+    rates = {"rl_learning_rate": 0.004, "sft_learning_rate": 0.002}
+    run = trained(tmp_path, **rates, lr_scheduler_type="linear", max_steps=4)
+    for name, rate in rates.items():
+        assert logged(run, name) == pytest.approx([rate * (1 - step / 4) for step in range(4)])
 
 
 def test_equal_rates_make_one_ordinary_optimizer(tmp_path):
