@@ -13,7 +13,6 @@
 | `upo` | 2510.05725 | of the positions that the sampler chose, not of tokens | passes |
 
 `lightning_reward` is a reward, that of 2603.13319: being right and being fast.
-`golden` makes the numbers of the authors' code that tests hold these to; `variance` tables the bias and the noise of
-their gradients against the exact one. `python -m scripts.referee METHOD …` trains them side by side on `boards`, and
-`python -m scripts.referee.countdown METHOD …` on another task; what tasks share is `compare`.
+`toy` has the exact gradient, and what each of them expects. `python -m scripts.referee METHOD …` trains them side by
+side (`compare`).
 """

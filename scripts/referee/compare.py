@@ -1,33 +1,29 @@
-"""What the comparisons of objectives share, whatever the problems: methods, arguments, trainers and judging.
+"""The field's objectives side by side at equal CPU time, on boards where any valid grid is right and a solver says so.
 
-A task is a `Referee`: problems to train on and held out ones, of which a program says what can still be completed, and
-a start. `scripts.referee.boards`, `unique`, `countdown` and `published` are tasks. A method of one's own is a file in
-`objectives`, and a line in `METHODS` here. Left out is LightningRL's reward, which is of decodes that differ in passes.
+6×6 boards with 1 to 8 clues, of which a shipped model completes nearly all at one cell a pass and few at four. From it
+each arm trains for the same CPU seconds: an objective of `scripts.referee.objectives` on groups of completions, which
+earn 1 for a valid grid (with `--reward passes` the share of passes before an error), or ours: the group-relative policy
+gradient of positions and tokens, and judged decisions. All but JustGRPO, which writes a cell a pass from left to right,
+sample four cells a pass, positions by their margins. Judged are greedy decodes of held-out boards, by margin.
+
+    python -m scripts.referee [METHOD …] [--seeds 0 1 2 3 4 --cpu_seconds 120 --rates spg=3e-4]
+
+A method of one's own is a file in `objectives`, and a line in `METHODS` here. Left out is LightningRL's reward, which
+is of decodes that differ in passes.
 """
 
-import sys
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from transformers import PreTrainedModel, PrinterCallback, Trainer
+from transformers import PreTrainedModel, Trainer
 
-from dllm_rl import (
-    Decoding,
-    LladaForMaskedLM,
-    SftArguments,
-    SftDataset,
-    SftTrainer,
-    UnmaskBatch,
-    UnmaskTask,
-    UnmaskTrainer,
-    decode,
-)
+from dllm_rl import Decoding, UnmaskTrainer, decode
+from dllm_rl.models.shipped import model_folder
 from llm_rl.core._checks import check_choice, check_count
 from llm_rl.core._options import option
 from scripts.referee.objectives.cj_grpo import CjGrpo
@@ -43,9 +39,10 @@ from scripts.referee.objectives.upo import Upo
 from scripts.referee.objectives.wd1 import Wd1
 from scripts.referee.order_head import add_order_head, has_order_head, head_strategy, position_logprobs
 from scripts.referee.training import ObjectiveArguments, ObjectiveTrainer, Reward, sampling
-from sudoku_dllm.several.arguments import RecipeArguments
+from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
+from sudoku_dllm.several.setting import Setting
 from sudoku_dllm.trials.rates import chosen_rates, rates_help
-from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
+from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, short_training
 
 METHODS: dict[str, tuple[str, Objective]] = {
     "diffu_grpo": ("diffu-GRPO", DiffuGrpo()),
@@ -58,8 +55,6 @@ METHODS: dict[str, tuple[str, Objective]] = {
     "just_grpo": ("JustGRPO", JustGrpo()),
     "upo": ("UPO, a head on the frozen model", Upo()),
 }
-Start = Literal["rules", "form"]
-"""Whether the start was taught right answers, or answers of the right form alone."""
 BRANCHED: dict[str, Reach] = {"dispo": "all", "dispo_judged": "pass"}
 OURS = {
     "dispo": "DiSPO",
@@ -71,36 +66,43 @@ OURS = {
 
 
 @dataclass
-class RefereeArguments(TrialArguments):
-    """The roll-outs and the rates; a task adds its problems.
+class BoardsArguments(TrialArguments):
+    """The boards, the roll-outs and the rates.
 
     Attributes:
-        POSITIONS: How many positions a pass fills in decoding the held-out problems.
-        RATES: The learning rate of each arm, from which a task's own are chosen.
+        POSITIONS: How many positions a pass fills in decoding the held-out boards.
+        RATES: The learning rate of each arm, for a method of one's own 1e-4.
     """
 
-    POSITIONS: ClassVar[tuple[int, ...]]
-    RATES: ClassVar[Mapping[str, float]] = (
-        dict.fromkeys(METHODS, 1e-4)
-        | {"upo": 1e-3, "policy_gradient": 1e-4, "judged": 4.5e-4}
-        | dict.fromkeys(BRANCHED, 1.5e-4)
-    )
+    POSITIONS: ClassVar[tuple[int, ...]] = (1, 2, 4, 6, 9)
+    RATES: ClassVar[Mapping[str, float]] = dict.fromkeys(METHODS, 1e-4) | {
+        "diffu_grpo": 3e-5, "wd1": 3e-4, "coupled_grpo": 3e-5, "spg": 3e-5, "espo": 1e-4, "trace_rl": 3e-5,
+        "cj_grpo": 3e-4, "just_grpo": 1e-3, "upo": 1e-3, "dispo": 1.5e-4, "dispo_judged": 5e-5, "policy_gradient": 3e-5,
+        "judged": 1.5e-4,
+    }  # fmt: skip
 
+    model: str = option("llada-sudoku6x6-converged", "A shipped model, or its folder.")
+    size: int = option(6, "Size of the boards; the model must know its tokens.")
+    clues: list[int] = option([1, 8], "Fewest and most clues of a board.")
+    boards: int = option(4000, "Boards to train on, others for each seed.")
+    test_boards: int = option(400, "Held-out boards.")
+    test_seed: int = option(1, "Random seed of the held-out boards.")
     seeds: list[int] = option([0, 1, 2, 3, 4], "Random seeds.")
     cpu_seconds: float = option(120.0, "What each arm may spend, in CPU seconds.")
     tokens_per_step: int = option(4, "Positions that a pass of the sampler fills.")
-    prompts: int = option(4, "Problems of a roll-out.")
-    num_generations: int = option(16, "Completions of a problem, which are compared.")
+    prompts: int = option(4, "Boards of a roll-out.")
+    num_generations: int = option(16, "Completions of a board, which are compared.")
     num_iterations: int = option(1, "Updates on a roll-out, each with copies of its own.")
     num_mini_batches: int = option(9, "Updates of judged decisions on a roll-out.")
     reward: Reward = option("final", "final: a right answer; passes: those before an error.")
     divergence: bool = option(False, "Give objectives that have one their divergence from the start.")
     rates: list[str] = option([], rates_help(RATES))
-    test_seed: int = option(1, "Random seed of the held-out problems.")
+    output_dir: str = option("runs/referee_boards", "Run folder.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("reward", self.reward, Reward)
+        self.model = model_folder(self.model)
         chosen_rates(self.RATES, self.rates)
         if self.tokens_per_step not in self.POSITIONS:
             raise ValueError(f"tokens_per_step={self.tokens_per_step} is not judged; choose one of {self.POSITIONS}")
@@ -108,57 +110,36 @@ class RefereeArguments(TrialArguments):
             check_count(name, getattr(self, name), least=least)
 
 
-def taught(model: PreTrainedModel, batch: UnmaskBatch, arguments: Mapping[str, Any]) -> PreTrainedModel:
-    """A model after supervised steps on problems and their answers.
-
-    Args:
-        model: The model, trained in place.
-        batch: The problems.
-        arguments: Those of `SftArguments`.
-    """
-    trainer = SftTrainer(model=model, args=SftArguments(**arguments), train_dataset=SftDataset(batch))
-    trainer.remove_callback(PrinterCallback)
-    trainer.train()
-    return model
-
-
-def figures(positions: Sequence[int], of: str) -> dict[str, str]:
-    """What tables show of a task: the share that is right by the number of positions a pass fills.
-
-    Args:
-        positions: The numbers.
-        of: What a position is called.
-    """
-    return {f"right/{k}": f"right at {k} {of}" for k in positions}
-
-
-class Referee(Trial):
-    """The comparison on some kind of problems."""
+class Boards(Trial):
+    """The comparison."""
 
     ARMS: ClassVar[Mapping[str, str]] = {name: title for name, (title, _) in METHODS.items()} | OURS
     CONTROL = "judged"
-    args: RefereeArguments
+    FIGURES: ClassVar[Mapping[str, str]] = {f"right/{k}": f"right at {k} cells" for k in BoardsArguments.POSITIONS}
+    args: BoardsArguments
 
-    @property
-    @abstractmethod
-    def task(self) -> UnmaskTask:
-        """What kind of problems they are."""
+    @cached_property
+    def setting(self) -> Setting:
+        """The boards as the model reads them."""
+        args = self.args
+        script = ScriptArguments(
+            model=args.model,
+            size=args.size,
+            clues=args.clues,
+            boards=args.boards,
+            test_boards=args.test_boards,
+            test_seed=args.test_seed,
+        )
+        return Setting.load(script, RecipeArguments(output_dir=args.output_dir, report_to="none", use_cpu=True))
 
-    @abstractmethod
-    def training_problems(self, seed: int) -> Sequence[Any]:
-        """Problems to train on with a seed, none of which is held out."""
-
-    @abstractmethod
-    def test_batch(self) -> UnmaskBatch:
-        """The held-out problems, the same for all arms and seeds."""
-
-    def load(self, folder: Path) -> PreTrainedModel:
-        """See `Trial.load`."""
-        return LladaForMaskedLM.from_pretrained(folder)
+    def start(self, seed: int, folder: Path) -> PreTrainedModel:
+        """The shipped model."""
+        return self.load(Path(self.args.model))
 
     def trainer(self, arm: str, model: PreTrainedModel, seed: int, folder: Path) -> Trainer:
         """The trainer of an arm."""
-        args, problems = self.args, self.training_problems(seed)
+        args, (boards, _) = self.args, self.setting.training_boards(seed)
+        problems, task = self.setting.filled(boards), self.setting.task
         rate = chosen_rates(args.RATES, args.rates)[arm]
         if arm in OURS:
             judged = arm not in ("policy_gradient", "dispo")  # of each decision
@@ -171,8 +152,8 @@ class Referee(Trial):
             if arm == "policy_gradient":
                 recipe.num_generations, recipe.policy_weight, recipe.judged_weight = args.num_generations, 1.0, 0.0
             if arm in BRANCHED:
-                return DispoTrainer(model, recipe, problems, self.task, reach=BRANCHED[arm])
-            return UnmaskTrainer(model, recipe, problems, self.task)
+                return DispoTrainer(model, recipe, problems, task, reach=BRANCHED[arm])
+            return UnmaskTrainer(model, recipe, problems, task)
 
         # JustGRPO writes from left to right, a position a pass; UPO's divergence is of its head.
         from_left, has_divergence = arm == "just_grpo", arm != "upo" and hasattr(METHODS[arm][1], "kl_weight")
@@ -186,18 +167,19 @@ class Referee(Trial):
             sampler="left_to_right" if from_left else "policy",
             divergence=args.divergence and has_divergence,
         )
-        given = (model, METHODS[arm][1], settings, problems, self.task)
+        given = (model, METHODS[arm][1], settings, problems, task)
         if arm != "upo":
             return ObjectiveTrainer(*given)
         add_order_head(model, seed)
         return ObjectiveTrainer(*given, strategy=head_strategy(model, draws=True), logprobs=position_logprobs)
 
     def judge(self, model: PreTrainedModel, seed: int, folder: Path) -> Judgement:
-        """Which held-out problems are answered rightly, by positions a pass, and what else is told of the answers.
+        """Which held-out boards are completed rightly, by positions a pass.
 
-        Those of a greedy decode, and `sampled/k` by the policy that training samples from, one answer a problem.
+        Those of a greedy decode, and `sampled/k` by the policy that training samples from, one answer a board.
         """
-        tests, outcomes, trained = self.test_batch(), dict[str, NDArray[Any]](), self.args.tokens_per_step
+        tests = self.setting.batch(self.setting.test_boards())
+        outcomes, trained = dict[str, NDArray[Any]](), self.args.tokens_per_step
         head, every = has_order_head(model), torch.arange(len(tests))
         sampler = sampling(head_strategy(model, draws=True) if head else None, trained)
         drawn = decode(model, tests, sampler, generator=torch.Generator().manual_seed(seed)).responses
@@ -205,24 +187,6 @@ class Referee(Trial):
         how = head_strategy(model, draws=False) if head else "margin"
         for k in self.args.POSITIONS:
             responses = decode(model, tests, Decoding(how, tokens_per_step=k)).responses
-            found = {"right": tests.completable(responses, every).numpy(), **self.compared(tests, responses)}
-            outcomes |= {f"{name}/{k}": values for name, values in found.items()}
+            outcomes[f"right/{k}"] = tests.completable(responses, every).numpy()
         shares: dict[str, Any] = {name: float(values.mean()) for name, values in outcomes.items()}
         return shares, {"solved": outcomes[f"right/{trained}"], **outcomes}
-
-    def compared(self, tests: UnmaskBatch, responses: Tensor) -> dict[str, NDArray[Any]]:
-        """What else is told of answers, by name, an entry for each held-out problem; nothing, unless a task says so.
-
-        Args:
-            tests: The Q held-out problems.
-            responses: int64 `(Q, R)`, their answers.
-        """
-        return {}
-
-
-def run(task: type[Referee], arguments: type[RefereeArguments], description: str | None) -> None:
-    """The command of a comparison; words before the options are the methods to train."""
-    first = next((place for place, word in enumerate(sys.argv) if place and word.startswith("-")), len(sys.argv))
-    if methods := sys.argv[1:first]:
-        sys.argv[1:first] = ["--arms", *methods]
-    run_trial(task, arguments, description or "")

@@ -1,6 +1,6 @@
 """The tables of comparisons of objectives: what held-out problems each answers rightly, its leads, and its cost.
 
-python -m scripts.referee.report runs/referee_boards runs/referee_countdown [--tried runs/rates] [--overview]
+python -m scripts.referee.report runs/referee_boards runs/referee_longer [--tried runs/rates] [--overview]
 """
 
 from collections.abc import Sequence
@@ -9,16 +9,15 @@ from pathlib import Path
 
 from llm_rl.core._options import option
 from llm_rl.training import parse, user_errors
-from scripts.referee.compare import Referee
-from scripts.referee.published import COMPARED
+from scripts.referee.compare import Boards
 from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.trial_report import START
 from sudoku_dllm.trials.words import bold, lead, markdown_table, percent, signed
 
 RIGHT = "right/"
-TOLD = {"sampled": "right when sampled"} | COMPARED
-"""What else is told of answers, by name."""
+TOLD = {"sampled": "right when sampled", "theirs": "their grid", "blanks": "blanks as in theirs"}
+"""What else is told of answers, by name; the last two of boards whose authors have a key."""
 
 REWARDS = {"final": "a right answer is rewarded", "passes": "passes before an error are rewarded"}
 
@@ -40,7 +39,7 @@ class Found(Results):
     """
 
     def __init__(self, records: Records) -> None:
-        super().__init__(records, [START, *Referee.ARMS])
+        super().__init__(records, [START, *Boards.ARMS])
         if START not in self.arms:
             raise FileNotFoundError(f"{records.folder} holds no results; give the folder of a finished run")
         self.whole()
@@ -68,7 +67,7 @@ def table(records: Records) -> str:
     shown |= {f"{TOLD[name]}, % at {trained}": at for name, at in found.told.items()}
     rows = []
     for arm in [START, *sorted(found.arms[1:], key=lambda arm: -found.column(arm, best).mean())]:
-        row = {"": Referee.ARMS.get(arm, arm)}
+        row = {"": Boards.ARMS.get(arm, arm)}
         row |= {title: percent(found.column(arm, name).mean()) for title, name in shown.items()}
         row[f"at {trained}, minus start"] = "" if arm == START else lead(found.difference(arm, START, best))
         if drawn:
@@ -85,8 +84,8 @@ def overview(runs: Sequence[Path]) -> str:
     """
     columns = [Found(Records(folder)) for folder in runs]
     rows = []
-    for arm in (START, *Referee.ARMS):
-        row = [Referee.ARMS.get(arm, arm)]
+    for arm in (START, *Boards.ARMS):
+        row = [Boards.ARMS.get(arm, arm)]
         for found in columns:
             cells = []
             for name in found.as_trained if arm in found.arms else []:
@@ -112,9 +111,7 @@ def tried(records: Records) -> str:
             shares = [percent(outcomes[f"{RIGHT}{number}"].mean()) for number in (1, k)]
             cells.setdefault(one["arm"], {})[float(rates[one["arm"]])] = " / ".join(shares)
     columns = sorted({rate for row in cells.values() for rate in row})
-    rows = [
-        [Referee.ARMS[arm], *(cells[arm].get(rate, "") for rate in columns)] for arm in Referee.ARMS if arm in cells
-    ]
+    rows = [[Boards.ARMS[arm], *(cells[arm].get(rate, "") for rate in columns)] for arm in Boards.ARMS if arm in cells]
     titles = [f"{rate:.1e}".replace(".0e", "e").replace("e-0", "e-") for rate in columns]
     return markdown_table(["", *titles], rows)
 

@@ -6,9 +6,11 @@ has no gradient. With V(s) the probability that a completion of the state s is r
     V(s) = Σ_ℓ w(ℓ|s) Σ_v p(v | ℓ, s) V(s with v at ℓ)
 
 is a sum over all trajectories, and its derivative at the prompt is the exact policy gradient of the expected reward;
-under the rule "confident" wherever no two positions are as confident.
+under the rule "confident" wherever no two positions are as confident. What an objective expects is such a sum too,
+right after a roll-out, where every ratio is 1, without a divergence from a reference (`expected_gradients`).
 """
 
+import math
 from functools import cached_property
 from itertools import permutations, product
 from typing import Literal, get_args
@@ -16,7 +18,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from scripts.referee.objectives.copies import Completions, Copies, trajectory_copies
+from scripts.referee.objectives.copies import Completions, Copies, Objective
 from scripts.referee.tiny import TinyModel
 
 Rule = Literal["random", "confident", "left"]
@@ -24,6 +26,8 @@ Rule = Literal["random", "confident", "left"]
 PROMPT, TOKENS, KINDS = 1, 3, 3
 MASK, LENGTH = KINDS, PROMPT + TOKENS
 BASE = KINDS + 1
+GROUP = 4
+"""Completions that are compared."""
 START = torch.tensor([0] + [MASK] * TOKENS)
 
 
@@ -92,19 +96,6 @@ class Toy:
         parts = torch.autograd.grad(self.value(), list(self.model.parameters()), retain_graph=True)
         return torch.cat([part.flatten() for part in parts])
 
-    def sample(self, number: int, generator: torch.Generator) -> Completions:
-        """Completions of the sampler."""
-        tokens = START.repeat(number, 1)
-        steps = torch.full_like(tokens, -1)
-        rows = torch.arange(number)
-        for step in range(TOKENS):
-            code = self.code(tokens)
-            place = torch.multinomial(self.weights[code], 1, generator=generator).squeeze(1)
-            chances = self.logprobs.detach()[code, place].exp()
-            tokens[rows, place] = torch.multinomial(chances, 1, generator=generator).squeeze(1)
-            steps[rows, place] = step
-        return _completions(tokens, steps)
-
     def trajectories(self, merged: bool = False) -> tuple[Completions, Tensor]:
         """Every trajectory that the sampler may take, and its probability `(B,)`.
 
@@ -125,7 +116,8 @@ class Toy:
             rows, chance = rows[: len(kinds)], chance.reshape(len(orders), -1).sum(0)
         taken = rows[chance > 0]
         steps = torch.nn.functional.pad(passes[taken], (PROMPT, 0), value=-1)
-        return _completions(tokens[taken], steps), chance[chance > 0]
+        completed = torch.arange(LENGTH).expand(steps.shape) >= PROMPT
+        return Completions(tokens[taken], completed, completed, steps), chance[chance > 0]
 
     def at(self, completions: Completions, copies: Copies) -> tuple[Tensor, Tensor, Tensor]:
         """Where the log-probabilities of the completions' tokens in their copies stand in `logprobs`."""
@@ -134,30 +126,49 @@ class Toy:
         return code.expand(kind.shape), torch.arange(LENGTH).expand(kind.shape), kind
 
 
-def _completions(tokens: Tensor, steps: Tensor) -> Completions:
-    completed = torch.arange(LENGTH).expand(tokens.shape) >= PROMPT
-    return Completions(tokens, completed, completed, steps)
-
-
-def trained(least: float, by: Literal["reward", "data"] = "reward") -> TinyModel:
-    """A model that is right with a probability of at least `least` where positions are filled in random order.
+def row_gradients(objective: Objective, toy: Toy, completions: Completions, copies: Copies, rewards: Tensor) -> Tensor:
+    """What each completion adds to the gradient of what its group maximizes, `(P · G, parameters)`.
 
     Args:
-        least: The probability, in [0, 1).
-        by: What it was trained by, from the same parameters on: ascent of the logarithm of the expected reward, or of
-            the log-probability of the right completions, written in every order.
+        objective: The objective.
+        toy: The task.
+        completions: P · G of them.
+        copies: Theirs.
+        rewards: `(P, G)`.
     """
-    model = TinyModel(LENGTH, BASE, KINDS, 3.0)
-    while (value := (toy := Toy("random", model)).value()) < least:
-        if by == "data":
-            taken, _ = toy.trajectories()
-            right = taken.of(toy.reward(taken.tokens).nonzero().squeeze(1))
-            copies = trajectory_copies(right, right.steps)
-            ascended = (toy.logprobs[toy.at(right, copies)] * copies.scored).sum() / len(right.tokens)
-        else:
-            ascended = value.log()
-        gradients = torch.autograd.grad(ascended, list(model.parameters()))
-        with torch.no_grad():
-            for parameter, gradient in zip(model.parameters(), gradients, strict=True):
-                parameter.add_(gradient, alpha=0.05)
-    return model
+    at = toy.at(completions, copies)
+    logprobs = toy.logprobs.detach()[at].requires_grad_()
+    loss = objective.loss(logprobs, copies, objective.advantages(rewards))
+    weight = -len(rewards) * torch.autograd.grad(loss, logprobs)[0]  # (B, M, L)
+    used = weight.nonzero(as_tuple=True)
+    terms = weight[used].unsqueeze(1) * toy.jacobian[tuple(index[used] for index in at)]
+    return torch.zeros(len(weight), terms.shape[1], dtype=terms.dtype).index_add(0, used[0], terms)
+
+
+def expected_gradients(objective: Objective, toy: Toy, draws: int, generator: torch.Generator) -> Tensor:
+    """The expected gradient of a group for each of some draws of masks, `(draws, parameters)`, else exact.
+
+    Rewards are 0 or 1, so that what a completion adds depends on the others of its group through the number of right
+    ones alone: the sum is over all trajectories of the one and all such numbers. Masks are the same for all of them.
+    """
+    taken, chance = toy.trajectories(merged=objective.drawn)
+    reward = toy.reward(taken.tokens)
+    right, others = (chance * reward).sum(), torch.arange(GROUP)  # right ones among the GROUP − 1
+    ways = torch.tensor([math.comb(GROUP - 1, number) for number in range(GROUP)])
+    among = ways * right**others * (1 - right) ** (GROUP - 1 - others)
+    weights = GROUP * (chance.unsqueeze(1) * among).reshape(-1, 1)  # (groups, 1)
+
+    # A group for each trajectory and each number of right ones among the others, itself first.
+    rows = torch.arange(len(chance)).repeat_interleave(GROUP * GROUP)
+    groups = taken.of(rows)
+    rest = (torch.arange(GROUP - 1) < others.unsqueeze(1)).double()  # (GROUP, GROUP − 1)
+    rewards = torch.cat([reward.repeat_interleave(GROUP).unsqueeze(1), rest.repeat(len(chance), 1)], dim=1)
+
+    def total(copies: Copies) -> Tensor:
+        return (weights * row_gradients(objective, toy, groups, copies, rewards)[::GROUP]).sum(0)
+
+    if not objective.drawn:
+        return total(objective.copies(groups, generator)).expand(2, -1)
+    masks = objective.copies(taken.of(torch.zeros(draws * GROUP, dtype=torch.int64)), generator)
+    member = torch.arange(GROUP).repeat(len(weights))
+    return torch.stack([total(masks.of(draw * GROUP + member)) for draw in range(draws)])

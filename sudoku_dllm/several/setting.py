@@ -1,7 +1,6 @@
 """What the arms have in common: the boards to train on and those held out, as the model reads them."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +10,6 @@ from dllm_rl.models.folder import named_model
 from dllm_rl.sudoku import PuzzleBatch, SudokuTask
 from sudoku_dllm.answers import shortest_answer
 from sudoku_dllm.several.arguments import RecipeArguments, ScriptArguments
-from sudoku_env.answers import Answers
 from sudoku_env.board import Board
 from sudoku_env.generator import generate
 from sudoku_env.prompts.text import build_prompt
@@ -28,21 +26,15 @@ class Setting:
         script: What to train and how to judge it.
         args: The recipe of judged decisions.
         tokenizer: That of the base.
-        tests: The held-out boards, uint8 `(N, n²)`; None: boards that are drawn.
-        template: The words of a prompt, one of `sudoku_env.prompts.text.TEMPLATES`.
-        answers: The right answers: any valid completion, or the one solution.
     """
 
     script: ScriptArguments
     args: RecipeArguments
     tokenizer: PreTrainedTokenizerBase
-    tests: Board | None = None
-    template: str = TEMPLATE
-    answers: Answers = "any"
 
     @classmethod
-    def load(cls, script: ScriptArguments, args: RecipeArguments, **options: Any) -> "Setting":
-        """Read the tokenizer, and see that it can read the boards; options are attributes that are not as usual.
+    def load(cls, script: ScriptArguments, args: RecipeArguments) -> "Setting":
+        """Read the tokenizer, and see that it can read the boards.
 
         Raises:
             OSError: A file cannot be read.
@@ -50,7 +42,7 @@ class Setting:
             ValueError: The tokenizer cannot be loaded.
         """
         with named_model(script.model, "tokenizer"):
-            setting = cls(script, args, AutoTokenizer.from_pretrained(script.model), **options)
+            setting = cls(script, args, AutoTokenizer.from_pretrained(script.model))
         setting.filled(setting.test_boards()[:1])
         return setting
 
@@ -66,7 +58,7 @@ class Setting:
 
     def test_boards(self) -> Board:
         """The held-out boards, uint8 `(N, n²)`."""
-        return self._drawn(self.script.test_boards, self.script.test_seed)[0] if self.tests is None else self.tests
+        return self._drawn(self.script.test_boards, self.script.test_seed)[0]
 
     def one_answer_tests(self) -> Board:
         """As many held-out boards that have one answer, with clues as usual for the size, uint8 `(N, n²)`."""
@@ -93,9 +85,9 @@ class Setting:
 
     def filled(self, boards: Board) -> list[PreFilled]:
         """Boards as prompts."""
-        first = build_prompt(boards[0], self.template)
-        length = shortest_answer(self.tokenizer, first, self.script.size, answers=self.answers).layout.response_length
-        return pre_fill_boards(boards, self.tokenizer, length, template=self.template, answers=self.answers)
+        first = build_prompt(boards[0], TEMPLATE)
+        length = shortest_answer(self.tokenizer, first, self.script.size, answers="any").layout.response_length
+        return pre_fill_boards(boards, self.tokenizer, length, template=TEMPLATE, answers="any")
 
     def batch(self, boards: Board, answers: Board | None = None) -> PuzzleBatch:
         """Boards as problems on the device of the run.

@@ -11,8 +11,7 @@ from dllm_rl.decoding import Decoding, EntropyBound, TakeBack, Threshold, decode
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.task import UnmaskBatch
 from scripts.referee import compare
-from scripts.referee.boards import Boards, BoardsArguments
-from scripts.referee.compare import METHODS
+from scripts.referee.compare import METHODS, Boards, BoardsArguments
 from sudoku_dllm.__main__ import main
 from sudoku_dllm.trials.trial import short_training
 from tests.dllm_rl.helpers import tiny_training

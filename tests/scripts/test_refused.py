@@ -10,15 +10,13 @@ import torch
 from scripts.benchmarks.cluster import ClusterArguments
 from scripts.benchmarks.grpo_contenders import Setting
 from scripts.benchmarks.order_plot import plot_order
-from scripts.referee.boards import BoardsArguments
-from scripts.referee.countdown import CountdownArguments, CountdownTask
+from scripts.referee.compare import BoardsArguments
 from scripts.referee.objectives.copies import trajectory_copies
 from scripts.referee.objectives.lightning_reward import lightning_rewards
 from scripts.referee.objectives.spg import Spg
 from scripts.referee.tiny import TinyModel
 from scripts.referee.toy import Toy
 from scripts.referee.training import ObjectiveArguments
-from scripts.referee.unique import UniqueArguments
 from scripts.shared.word_problems import Sizes, WordProblem, draw_problem, word_problem_sets
 from scripts.sudoku.hold_anneal import HoldThenAnneal
 from sudoku_dllm.trials.trial import short_training
@@ -34,7 +32,6 @@ def objective(**options: Any) -> ObjectiveArguments:
 
 NAMED = {
     ClusterArguments: [{"cards": [3]}, {"survival": 0.0}, {"distinct": 2.0}, {"max_tokens_per_pass": 5}],
-    CountdownArguments: [{"tokens_per_step": 5}, {"start": "all"}, {"width": 0}, {"reward": "some"}],
     BoardsArguments: [{"tokens_per_step": 3}, {"prompts": 0}, {"rates": ["spg"]}, {"reward": "some"}],
     objective: [
         {"num_generations": 1},
@@ -47,12 +44,6 @@ NAMED = {
 """Options that the error names."""
 DRAW, RIGHT = np.random.default_rng(0), torch.tensor([[True, False]])
 CALLS = {
-    "puzzles with one solution have at least": [
-        lambda: UniqueArguments(clues=[1, 8]),
-        lambda: UniqueArguments(size=9, clues=[12, 30]),
-        lambda: UniqueArguments(size=16, clues=[99, 100]),
-    ],
-    "there are no problems": [lambda: CountdownTask().batch([])],
     "shrink is 0": [lambda: trajectory_copies(TWO, TWO.steps, shrink=0)],
     "block_length=2 does not divide a completion of 3 tokens": [
         lambda: Spg(block_length=2).copies(TWO, torch.Generator())

@@ -1,17 +1,12 @@
 """The table of a comparison against one worked out by hand."""
 
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from scripts.referee.boards import BoardsArguments
-from scripts.referee.compare import BRANCHED
-from scripts.referee.countdown import CountdownArguments
-from scripts.referee.published import PublishedArguments
+from scripts.referee.compare import BRANCHED, BoardsArguments
 from scripts.referee.report import Found, overview, pages, table, tried
-from scripts.referee.unique import UniqueArguments
 from sudoku_dllm.trials.rates import chosen_rates
 from sudoku_dllm.trials.record import Records, write_job
 from tests.helpers.refusals import refused
@@ -71,17 +66,6 @@ def test_the_overview_by_hand(run, tmp_path) -> None:
     ]
 
 
-def test_how_answers_compare_with_the_authors_own(tmp_path) -> None:
-    for arm, theirs in {"start": 1, "spg": 3}.items():
-        told_of = {"right/1": np.arange(4) < 4, "right/2": np.arange(4) < 3}
-        told_of |= {"theirs/2": np.arange(4) < theirs, "blanks/2": np.array([1.0, 0.5, 0.5, 0.0])}
-        write_job(tmp_path / arm / "seed0", {**SPENT, "arm": arm, "seed": 0, "settings": SETTINGS}, told_of)
-    head, _, start, spg = table(Records(tmp_path)).splitlines()
-    assert head.startswith("|  | right % at 1 | right % at 2 | their grid, % at 2 | blanks as in theirs, % at 2 | at")
-    assert start.startswith("| start | 100.0 | 75.0 | 25.0 | 50.0 |  |")
-    assert spg.startswith("| SPG | 100.0 | 75.0 | 75.0 | 50.0 | +0.0")
-
-
 def test_what_cannot_be_told(run, tmp_path) -> None:
     write(run, "espo", 0, 5, 5)
     refused("no result of espo with seed 1", lambda: Found(Records(run)))
@@ -99,12 +83,10 @@ def test_the_rates_that_were_tried(tmp_path) -> None:
     assert pages([], [tmp_path]).endswith(f"by rate:\n\n{tried(Records(tmp_path))}")
 
 
-@pytest.mark.parametrize("arguments", [BoardsArguments, CountdownArguments, PublishedArguments, UniqueArguments])
-def test_a_task_is_run_as_its_table_was(arguments) -> None:
-    task = arguments.__name__.removesuffix("Arguments").lower()
-    results = [one for one in Records(STUDIES / task).results().values() if one["arm"] != "start"]
-    assert {*(one["arm"] for one in results), *BRANCHED} == set(arguments.RATES)
+def test_boards_are_run_as_their_table_was() -> None:
+    rates = BoardsArguments.RATES
+    results = [one for one in Records(STUDIES / "boards").results().values() if one["arm"] != "start"]
+    assert {*(one["arm"] for one in results), *BRANCHED} == set(rates)
     for one in results:
-        assert chosen_rates(arguments.RATES, one["settings"]["rates"])[one["arm"]] == arguments.RATES[one["arm"]]
-    steps = next(each.default for each in fields(arguments) if each.name == "tokens_per_step")
-    assert {one["settings"]["tokens_per_step"] for one in results} == {steps}
+        assert chosen_rates(rates, one["settings"]["rates"])[one["arm"]] == rates[one["arm"]]
+    assert {one["settings"]["tokens_per_step"] for one in results} == {BoardsArguments.tokens_per_step}

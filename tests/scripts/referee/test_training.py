@@ -1,4 +1,4 @@
-"""The trainer of the objectives: what it asks the model, what it rewards, and its gradient."""
+"""The trainer of the objectives: what it asks the model, what it rewards, and its gradient; the comparison in small."""
 
 from collections import Counter
 from dataclasses import replace
@@ -14,8 +14,7 @@ from dllm_rl.decoding.decisions import draw_decisions
 from dllm_rl.decoding.noise import StateNoise
 from dllm_rl.policy import NEG_INF, score_states
 from dllm_rl.training.update import objective_pass
-from scripts.referee.boards import Boards, BoardsArguments
-from scripts.referee.compare import METHODS
+from scripts.referee.compare import METHODS, OURS, Boards, BoardsArguments
 from scripts.referee.objectives.cj_grpo import CjGrpo
 from scripts.referee.objectives.dispo import DispoConfig, Reach
 from scripts.referee.order_head import add_order_head, head_strategy, position_logprobs
@@ -32,8 +31,10 @@ from scripts.referee.training import (
     token_logprobs,
 )
 from sudoku_dllm.several.judging import judged
+from sudoku_dllm.trials import Records
 from sudoku_dllm.trials.trial import short_training
 from tests.dllm_rl.helpers.weights import moved_from, weights
+from tests.scripts.helpers.started import in_small
 
 
 @cache
@@ -236,3 +237,10 @@ def test_branches_of_a_state_are_worth_what_they_earn_in_it(reach) -> None:
     assert any(bool(each.grad.any()) for each in expected.parameters())
     for one, other in zip(policy.parameters(), expected.parameters(), strict=True):
         torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-6)
+
+
+def test_all_methods_in_small(tmp_path) -> None:
+    words = "--boards 40 --test_boards 6 --max_steps 2 --prompts 2 --num_generations 2 --reward passes"
+    table = in_small("referee/__main__.py", tmp_path, *METHODS, *OURS, *words.split())
+    assert all(title in table for title in Boards.ARMS.values()) and "right at 4 cells" in table
+    assert Records(tmp_path).outcomes("judged/seed0")["right/4"].shape == (6,)
