@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from tokenizers import AddedToken
-from transformers import PreTrainedModel, PrinterCallback, Trainer
+from transformers import LlamaForCausalLM, PreTrainedModel, PrinterCallback, Trainer
 
 from llm_rl import GRPOArguments, GRPOTrainer, RAROArguments, RAROTrainer, supervised_trainer
 from llm_rl.core._checks import check_count
@@ -38,9 +38,9 @@ from llm_rl.raro.prompts import REASONING_TAGS
 from llm_rl.raro.start import LABELS, TIE
 from llm_rl.training import RunArguments
 from scripts.shared.signs import COUNT, LARGEST, expression, expressions, is_right, puzzles, value
-from scripts.shared.tiny_llama import LlamaTrial, word_tokenizer
+from scripts.shared.tiny_llama import taught_llama, word_tokenizer
 from sudoku_dllm.trials.rates import chosen_rates, rates_help
-from sudoku_dllm.trials.trial import Judgement, TrialArguments, run_trial, short_training
+from sudoku_dllm.trials.trial import Judgement, Trial, TrialArguments, run_trial, short_training
 
 RATES = {"raro": 1e-4, "more": 1e-3, "match": 1e-4, "grpo": 1e-4, "frozen": 1e-4, "critic": 1e-4}
 """Learning rates, the better of those tried (docs/raro.md); RARO with a part frozen has RARO's."""
@@ -88,10 +88,9 @@ def summed(text: str) -> str:
     return " ".join(made)
 
 
-class Digits(LlamaTrial):
+class Digits(Trial):
     """The comparison."""
 
-    INNER, POSITIONS = 2, 128
     ARMS: ClassVar[Mapping[str, str]] = {
         "raro": "RARO", "more": "SFT on the expert's answers", "match": "GRPO, the expert's words as reward",
         "grpo": "GRPO, true verifier", "frozen": "RARO, critic frozen", "critic": "RARO, policy frozen",
@@ -151,6 +150,27 @@ class Digits(LlamaTrial):
             row = self.rows["train"][place % len(self.rows["train"])]
             made.append(self.critic_row(prompts, row, expression(row["digits"], draws), rng))
         return made
+
+    def start(self, seed: int, folder: Path) -> PreTrainedModel:
+        """A model from random weights that has learned from the start's rows."""
+        args = self.args
+        return taught_llama(
+            self.start_rows(seed),
+            self.words,
+            seed,
+            folder,
+            batch_size=args.batch_size,
+            learning_rate=args.start_learning_rate,
+            steps=args.start_steps,
+            hidden_size=args.hidden_size,
+            intermediate_size=2 * args.hidden_size,
+            num_hidden_layers=args.num_hidden_layers,
+            max_position_embeddings=128,
+        )
+
+    def load(self, folder: Path) -> PreTrainedModel:
+        """See `Trial.load`."""
+        return LlamaForCausalLM.from_pretrained(folder)
 
     def tried(self, row: Mapping[str, Any], draws: random.Random) -> list[str]:
         """Expressions of a puzzle's digits up to the one that is answered; without reasoning there is one alone."""

@@ -9,14 +9,13 @@ from sudoku_env.reading import read_boards
 from sudoku_env.split import split_of
 
 
-def first_of_split(parts: Iterable[tuple[Board, Board]], split: str, count: int, size: int = 9) -> Board:
-    """The first `count` puzzles whose grids belong to a split, uint8 `(≤ count, n²)`; no more grids are looked at.
+def first_of_split(parts: Iterable[tuple[Board, Board]], split: str, count: int) -> Board:
+    """The first `count` 9×9 puzzles whose grids belong to a split, uint8 `(≤ count, 81)`; no more grids are looked at.
 
     Args:
-        parts: Boards and solutions, uint8 `(N, n²)` each.
+        parts: Boards and solutions, uint8 `(N, 81)` each.
         split: Name of the split.
         count: Puzzles wanted.
-        size: Board size n.
     """
     found: list[Board] = []
     for boards, solutions in parts:
@@ -25,7 +24,7 @@ def first_of_split(parts: Iterable[tuple[Board, Board]], split: str, count: int,
                 return np.array(found)
             if split_of(solution) == split:
                 found.append(board)
-    return np.array(found).reshape(-1, size**2)
+    return np.array(found).reshape(-1, 81)
 
 
 def packed_of_split(path: str, split: str, count: int) -> Board:

@@ -4,7 +4,7 @@
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import permutations, product
 from typing import Any
 
@@ -17,27 +17,16 @@ def puzzles(count: int, seed: int, held_out: bool) -> list[dict[str, Any]]:
 
     A target is the value of a random expression, so that there is an answer.
     """
-    chosen: list[dict[str, Any]] = []
-    for digits, draws in _draws(seed):
-        if is_held_out(digits) == held_out:
+    draws, chosen = random.Random(seed), list[dict[str, Any]]()
+    while len(chosen) < count:
+        digits = draws.choices(DIGITS, k=COUNT)
+        for_tests = int("".join(map(str, sorted(digits)))) % 7 < 2
+        if for_tests == held_out:
             target = value(expression(digits, draws))
             if target is not None and 0 <= target <= LARGEST:
                 prompt = f"make {target} of {' '.join(map(str, digits))}"
                 chosen.append({"prompt": prompt, "digits": digits, "target": target})
-        if len(chosen) == count:
-            break
     return chosen
-
-
-def is_held_out(digits: Sequence[int]) -> bool:
-    """Whether a set of digits is for tests."""
-    return int("".join(map(str, sorted(digits)))) % 7 < 2
-
-
-def _draws(seed: int) -> Iterator[tuple[list[int], random.Random]]:
-    draws = random.Random(seed)
-    while True:
-        yield draws.choices(DIGITS, k=COUNT), draws
 
 
 def expression(digits: Sequence[int], draws: random.Random) -> str:
@@ -68,9 +57,4 @@ def expressions(digits: Sequence[int], target: int) -> list[str]:
 
 def is_right(text: str, digits: Sequence[int], target: int) -> bool:
     """Whether an expression has exactly the digits and makes the target."""
-    return uses(text, digits) and value(text) == target
-
-
-def uses(text: str, digits: Sequence[int]) -> bool:
-    """Whether the digits of an expression are those given, in any order."""
-    return sorted(text.split()[1::2]) == sorted(map(str, digits))
+    return sorted(text.split()[1::2]) == sorted(map(str, digits)) and value(text) == target

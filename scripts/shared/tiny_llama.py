@@ -1,17 +1,16 @@
 """A Llama of some thousand parameters, random or after some supervised steps, and a tokenizer with one token a word."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast, PrinterCallback
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, PrinterCallback
 
 from llm_rl import supervised_trainer
 from llm_rl.training import RunArguments
-from sudoku_dllm.trials.trial import Trial, short_training
+from sudoku_dllm.trials.trial import short_training
 
 
 def word_tokenizer(words: Sequence[str], *, pad: str, end: str, **options: Any) -> PreTrainedTokenizerFast:
@@ -71,42 +70,3 @@ def taught_llama(
     trainer.remove_callback(PrinterCallback)
     trainer.train()
     return model
-
-
-class LlamaTrial(Trial):
-    """A trial whose start is a Llama made from random weights and taught, as its arguments say.
-
-    Attributes:
-        INNER: The intermediate size, in widths of the model.
-        POSITIONS: Tokens of the longest text.
-        words: The tokenizer.
-    """
-
-    INNER: ClassVar[int]
-    POSITIONS: ClassVar[int]
-    words: Any
-
-    @abstractmethod
-    def start_rows(self, seed: int) -> Any:
-        """What the start learns, as `supervised_trainer` takes it."""
-
-    def start(self, seed: int, folder: Path) -> PreTrainedModel:
-        """A model that has learned from the start's rows."""
-        args = self.args
-        return taught_llama(
-            self.start_rows(seed),
-            self.words,
-            seed,
-            folder,
-            batch_size=args.batch_size,
-            learning_rate=args.start_learning_rate,
-            steps=args.start_steps,
-            hidden_size=args.hidden_size,
-            intermediate_size=self.INNER * args.hidden_size,
-            num_hidden_layers=args.num_hidden_layers,
-            max_position_embeddings=self.POSITIONS,
-        )
-
-    def load(self, folder: Path) -> PreTrainedModel:
-        """See `Trial.load`."""
-        return LlamaForCausalLM.from_pretrained(folder)

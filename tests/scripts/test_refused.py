@@ -72,7 +72,6 @@ WORDS: dict[str, list[tuple[str, str]]] = {
     ],
     "several_answers/study.py": [("--study {folder} --page {folder}/page.md", "has no results; see --help")],
     "sudoku/pretrain.py": [("--puzzles 10 --singles 0.5", "singles=0.5 needs puzzles without an end")],
-    "tool_games/compare.py": [("--arms sarsa", "--arms sarsa is unknown")],
     "benchmarks/grpo.py": [("--measures speed", "unknown measures ['speed']")],
     "../examples/compare_addition.py": [
         ("--arms sarsa", "--arms sarsa is unknown; choose some of sft, sft_definite, objective"),
