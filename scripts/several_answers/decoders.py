@@ -3,10 +3,9 @@
 Decodes the held-out boards with each model that the study kept, writes the outcomes beside them, and prints the tables
 data/study/several_answers/tables.md has of them. What is there already is not decoded again.
 
-    python -m scripts.several_answers.decoders [--comparison 9x9]
+    python -m scripts.several_answers.decoders
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
@@ -21,10 +20,9 @@ from dllm_rl.models.shipped import load
 from dllm_rl.sudoku import PuzzleBatch
 from llm_rl.core._options import option
 from llm_rl.training import fail, parse
-from scripts.several_answers.further import FURTHER
 from scripts.several_answers.outcome_tables import studied
 from sudoku_dllm.machine import machine
-from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, RecipeArguments, ScriptArguments
+from sudoku_dllm.several.arguments import AFTER_LABEL, ARMS, RecipeArguments
 from sudoku_dllm.several.judging import are_valid
 from sudoku_dllm.several.report import TITLES
 from sudoku_dllm.several.setting import Setting
@@ -55,10 +53,7 @@ RATES = (0.75, 0.9)
 class Arguments:
     """Arguments of `scripts/several_answers/decoders.py`."""
 
-    run: Path = option(
-        Path("runs/several_answers"), "Folder of the study's run; decoders/ in it, or in the comparison's, is written."
-    )
-    comparison: str = option("", f"One of {', '.join(one.name for one in FURTHER)}; empty is the study's own.")
+    run: Path = option(Path("runs/several_answers"), "Folder of the study's run; decoders/ in it is written.")
     arms: list[str] = option(
         ["sft", "sft_canonical", "sft_least", "judged", AFTER_LABEL], "Whose models to decode with."
     )
@@ -67,13 +62,6 @@ class Arguments:
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.arms) - set(ARMS)):
             raise ValueError(f"arms={unknown} are unknown; choose of {', '.join(ARMS)}")
-        if self.comparison and self.comparison not in {one.name for one in FURTHER}:
-            raise ValueError(f"comparison={self.comparison!r} is unknown; see scripts/several_answers/further.py")
-
-    @property
-    def script(self) -> ScriptArguments:
-        """The held-out boards of the comparison."""
-        return next((one.script for one in FURTHER if one.name == self.comparison), studied())
 
 
 def outcomes_of(model: nn.Module, tests: PuzzleBatch) -> dict[str, NDArray[np.generic]]:
@@ -88,16 +76,11 @@ def outcomes_of(model: nn.Module, tests: PuzzleBatch) -> dict[str, NDArray[np.ge
     return found
 
 
-def place(comparison: str) -> str:
-    """Where the decodes of arms lie in the study."""
-    return f"{comparison}/{FOLDER}" if comparison else FOLDER
-
-
-def tables(records: Records, comparison: str = "") -> Iterator[tuple[str, str]]:
-    """Title and table of a study, the passes in which a share is completed; nothing where it has no decodes."""
-    found = Results(records, ARMS, within=place(comparison))
+def tables(records: Records) -> dict[str, str]:
+    """The table of a study by its title, the passes in which a share is completed; nothing where it has no decodes."""
+    found = Results(records, ARMS, within=FOLDER)
     if not found.arms:
-        return
+        return {}
     swept = {way: [f"{way}/{value}" for value in values] for way, values in WAYS.items()}
     rows = []
     for arm in found.arms:
@@ -105,30 +88,28 @@ def tables(records: Records, comparison: str = "") -> Iterator[tuple[str, str]]:
             needed = (found.passes_needed(arm, values, rate, ("passes", "valid")) for rate in RATES)
             rows.append([TITLES[arm] if way == "number" else "", TITLE_OF[way], *map(passes, needed)])
     head = ["trained by", "as many as by", *(f"{100 * rate:.0f} % valid" for rate in RATES)]
-    yield (
-        "Passes in which so many boards are completed, by what says how many cells fill at once",
-        markdown_table(head, rows),
-    )
+    title = "Passes in which so many boards are completed, by what says how many cells fill at once"
+    return {title: markdown_table(head, rows)}
 
 
 def main() -> None:
     """Decode with each model that was not yet, and print the tables."""
     (args,) = parse(Arguments, description=__doc__, places=("run",))
-    setting = Setting.load(args.script, RecipeArguments(use_cpu=True, report_to="none"))
-    tests, records, run = setting.batch(setting.test_boards()), Records(args.run), args.run / args.comparison
+    setting = Setting.load(studied(), RecipeArguments(use_cpu=True, report_to="none"))
+    tests, records = setting.batch(setting.test_boards()), Records(args.run)
     torch.set_num_threads(1)
     for arm in args.arms:
         for seed in args.seeds:
-            job = job_name(place(args.comparison), arm, seed=seed)
+            job = job_name(FOLDER, arm, seed=seed)
             if records.result(job):
                 continue
-            folder = run / job_name(arm, seed=seed) / MODEL
+            folder = args.run / job_name(arm, seed=seed) / MODEL
             if not folder.is_dir():
                 fail(f"there is no {folder}; train it (python scripts/train_sudoku.py --help)")
             result = {"arm": arm, "seed": seed, "machine": machine()}
             write_job(args.run / job, result, outcomes_of(load(str(folder)).model, tests))
             print(f"{job}: decoded in {sum(map(len, WAYS.values()))} ways", flush=True)
-    for title, table in tables(records, args.comparison):
+    for title, table in tables(records).items():
         print(f"\n{title}\n\n{table}")
 
 

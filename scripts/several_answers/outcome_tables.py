@@ -35,26 +35,27 @@ COMPARED: dict[NamedCheck | None, tuple[tuple[str, str], ...]] = {
     "rules": (*(("imitation", arm) for arm in ("sft_least", "judged")), ("judged_after_imitation", "judged")),
 }
 """Which trainings are subtracted from which, by the check at decoding."""
-STUDIED: dict[str, Any] = {"test_boards": 400, "eval_tokens": [1, 2, 4, 6, 9], "draws": 200}
-"""The boards of the study, in place of the defaults, which are of a comparison of minutes."""
 
 
 def studied(**options: Any) -> ScriptArguments:
-    """The boards of the study and how they are decoded, but for some options."""
-    return ScriptArguments(**(STUDIED | options))
+    """The boards of the study and how they are decoded, in place of the defaults, which are of a comparison of minutes.
+
+    Args:
+        **options: What another comparison has in their place.
+    """
+    return ScriptArguments(**{"test_boards": 400, "eval_tokens": [1, 2, 4, 6, 9], "draws": 200, **options})
 
 
-def outcomes_in(folder: Path, within: str = "", script: ScriptArguments | None = None, **recipe: Any) -> Outcomes:
+def outcomes_in(folder: Path, within: str = "", **options: Any) -> Outcomes:
     """The results of a comparison that lie in a folder, arms in their order.
 
     Args:
         folder: Folder of a study, of its runs or packed.
         within: Name of the comparison in the folder; by default that on 6×6.
-        script: Its arguments; None is those of the default boards.
-        **recipe: What it changes in the recipe.
+        **options: See `studied`.
     """
-    args = RecipeArguments(report_to="none", use_cpu=True, **recipe)
-    return Outcomes(script or studied(), args, folder, KEPT, within=within)
+    args = RecipeArguments(report_to="none", use_cpu=True)
+    return Outcomes(studied(**options), args, folder, KEPT, within=within)
 
 
 def guarded_tables(outcomes: Outcomes) -> dict[str, str]:

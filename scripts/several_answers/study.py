@@ -11,11 +11,7 @@ from pathlib import Path
 from llm_rl.core._options import option
 from llm_rl.training import fail, need_reports, parse, write_text_whole
 from scripts.several_answers.decoders import tables as decoder_tables
-from scripts.several_answers.further import FURTHER, command_of, commands_in, sections
-from scripts.several_answers.no_answers import table as few_answers
 from scripts.several_answers.outcome_tables import FREE, GUARDED, KEPT, USED, WORTH, guarded_tables, outcomes_in, tables
-from scripts.several_answers.reading_order import TITLE as ORDER_TITLE
-from scripts.several_answers.reading_order import table as reading_order
 from sudoku_dllm.several.report import draw
 from sudoku_dllm.trials.page import fill
 from sudoku_dllm.trials.record import Records
@@ -49,21 +45,11 @@ def main() -> None:
     machines = [", ".join([machine, *each]) for machine, each in days.items()]
     (page.parent / "images").mkdir(parents=True, exist_ok=True)
     draw(outcomes, page.parent / "images" / PICTURE, KEPT)
-    shown = {
-        **guarded_tables(guarded),
-        **tables(outcomes),
-        **dict(decoder_tables(Records(folder))),
-        **dict(sections(folder)),
-    }
-    if other_order := reading_order(Records(folder)):
-        shown |= {ORDER_TITLE: other_order}
-    for further in FURTHER:
-        shown |= {f"{further.title}: {name}": one for name, one in decoder_tables(Records(folder), further.name)}
+    shown = {**guarded_tables(guarded), **tables(outcomes), **decoder_tables(Records(folder))}
     text = "\n".join(f"## {title}\n\n{one}" for title, one in shown.items() if title not in SHOWN.values())
     write_text_whole(args.tables, fill(HERE / "tables.md", {"sections": text}))
-    commands = [command_of(outcomes, {}), command_of(guarded, {}, GUARDED), *commands_in(folder)]
-    told = {"few": few_answers(Records(folder)), "commands": "\n".join(commands), "machines": "; ".join(machines)}
-    write_text_whole(page, fill(HERE / "page.md", {name: shown[title] for name, title in SHOWN.items()} | told))
+    told = {"machines": "; ".join(machines), **{name: shown[title] for name, title in SHOWN.items()}}
+    write_text_whole(page, fill(HERE / "page.md", told))
     print(f"{page} and {args.tables} are written.")
 
 

@@ -68,7 +68,6 @@ WORDS: dict[str, list[tuple[str, str]]] = {
     "several_answers/decoders.py": [
         ("--run {folder} --arms judged --seeds 3", "there is no {folder}/judged/seed3/model"),
         ("--run {folder} --arms judge", "['judge'] are unknown"),
-        ("--run {folder} --comparison 7x7", "comparison='7x7' is unknown"),
     ],
     "several_answers/study.py": [("--study {folder} --page {folder}/page.md", "has no results; see --help")],
     "sudoku/pretrain.py": [("--puzzles 10 --singles 0.5", "singles=0.5 needs puzzles without an end")],

@@ -31,7 +31,7 @@ from scripts.referee.training import (
     token_logprobs,
 )
 from sudoku_dllm.several.judging import judged
-from sudoku_dllm.trials import Records
+from sudoku_dllm.trials.record import Records
 from sudoku_dllm.trials.trial import short_training
 from tests.dllm_rl.helpers.weights import moved_from, weights
 from tests.scripts.helpers.started import in_small
