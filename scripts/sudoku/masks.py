@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dllm_rl.sft import MIN_MASK_RATIO, masked_diffusion_loss
+from dllm_rl.sft import MIN_MASK_RATIO
 
-MaskKind = Literal["random", "top", "ordered"]
-"""Any share of the blanks, as LLaDA has it; half of them or more (top); of these the last that the model would fill."""
+MaskKind = Literal["random", "ordered"]
+"""Any share of the blanks, as LLaDA has it; or half of them or more, the last that the model would fill."""
 
 
 def top_ratios(rows: int, device: torch.device | str = "cpu") -> Tensor:
@@ -43,21 +43,17 @@ def left_open(model: nn.Module, inputs: Tensor, maskable: Tensor, open_: Tensor,
     return (rank < open_[:, None]) & maskable
 
 
-def masked_loss(model: nn.Module, batch: Mapping[str, Any], kind: MaskKind, mask_id: int) -> Tensor:
-    """The loss of a batch of puzzles: the library's bound, or with other masks the mean cross-entropy of masked cells.
+def ordered_loss(model: nn.Module, batch: Mapping[str, Any], mask_id: int) -> Tensor:
+    """The mean cross-entropy of the cells of a batch of puzzles that the model would leave open.
 
     Args:
         model: The model.
         batch: `input_ids` and `maskable`, as `dllm_rl.sft.collate` makes them; nothing is padded.
-        kind: How cells are masked.
         mask_id: The mask token.
     """
     inputs, maskable = batch["input_ids"].long(), batch["maskable"]
-    if kind == "random":
-        return masked_diffusion_loss(model, inputs, maskable, mask_id)
     drawn = torch.rand(inputs.shape, device=inputs.device)
-    masked = (drawn < top_ratios(len(inputs), inputs.device)) & maskable
-    if kind == "ordered":
-        masked = left_open(model, inputs, maskable, masked.sum(1), mask_id)
+    open_ = (drawn < top_ratios(len(inputs), inputs.device)) & maskable
+    masked = left_open(model, inputs, maskable, open_.sum(1), mask_id)
     logits = model(input_ids=inputs.masked_fill(masked, mask_id), logits_mask=masked).logits
     return F.cross_entropy(logits, inputs[masked])

@@ -11,7 +11,6 @@ from sudoku_env.prompts.alignment import get_answer_layout
 
 MASKED: Mapping[MaskKind, str] = {
     "random": "mask ratio t ~ U(0,1), loss weighted 1/t",
-    "top": "half of the blanks or more masked, mean cross-entropy",
     "ordered": (
         "half of the blanks or more masked, those which the model would leave open longest, mean cross-entropy"
     ),

@@ -56,7 +56,7 @@ from llm_rl.training import (
 from scripts.shared.small_tokenizer import build_small_tokenizer
 from scripts.sudoku.endless import EndlessPuzzles
 from scripts.sudoku.hold_anneal import HoldThenAnneal
-from scripts.sudoku.masks import MaskKind, masked_loss
+from scripts.sudoku.masks import MaskKind, ordered_loss
 from scripts.sudoku.model_card import write_card
 from sudoku_dllm.models import record_sizes
 from sudoku_env import Board, PreFilled, SudokuError, build_prompt, generate, pre_fill, pre_fill_boards
@@ -182,7 +182,7 @@ class BaseTrainer(SftTrainer):
         """The loss of a batch; see `SftTrainer.compute_loss`."""
         if self.masks == "random":
             return super().compute_loss(model, inputs, *further, **kwargs)
-        return masked_loss(model, inputs, self.masks, self.accelerator.unwrap_model(model).config.mask_token_id)
+        return ordered_loss(model, inputs, self.accelerator.unwrap_model(model).config.mask_token_id)
 
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
