@@ -10,7 +10,7 @@ from llm_rl.raro.labels import escape_answer, parse_label, quoted_spans
 from llm_rl.raro.prompts import Prompts, extract_answer
 from llm_rl.rollout.spans import find_tagged_text, incremental_offsets
 from llm_rl.rollout.special_tokens import break_tokens
-from scripts.shared.word_problems import result_reward
+from scripts.shared.word_problems import correct
 from sudoku_env import SudokuError, default_puzzles, parse_board, parse_puzzle, to_string
 from sudoku_env.chat.moves import read_move
 from sudoku_env.chat.rewards import cells_reward, format_reward, reasoning_reward
@@ -40,7 +40,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "format_reward": lambda text: format_reward([None], [text], puzzle=[PUZZLE]),
     "cells_reward": lambda text: cells_reward([None], [text], puzzle=[PUZZLE], solution=[SOLUTION]),
     "reasoning_reward": lambda text: reasoning_reward([None], [text], puzzle=[PUZZLE], solution=[SOLUTION]),
-    "result_reward": lambda text: result_reward([text], result=["3"]),
+    "correct": lambda text: correct(text, {"result": "3"}),
     "parse_label": lambda text: parse_label(f"{text}[Tie]{text}", True, (text, f"{text}[Tie]")),
     "escape_answer": escape_answer,
     "quoted_spans": quoted_spans,

@@ -144,20 +144,6 @@ def _loaded(function: Any) -> RewardFunction:
     return RewardModel(function) if isinstance(function, (str, Path)) else function
 
 
-def completion_text(completion: Any) -> str:
-    """The text of a completion, for reward functions: itself, or the content of its last message.
-
-    None, no message and no content are an empty text; a content that is something else, such as a list of parts, is a
-    `TypeError`.
-    """
-    if completion is None or isinstance(completion, str):
-        return completion or ""
-    content = completion[-1].get("content") if completion else None
-    if content is not None and not isinstance(content, str):
-        raise TypeError(f"a message's content must be a text or None, got {content!r}; join its parts to one text")
-    return content or ""
-
-
 def _taken(function: RewardFunction, extras: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the arguments that a function takes, by name or by `**kwargs`; none where that cannot be told."""
     try:

@@ -9,7 +9,7 @@ The expert reasons in one equation a step, in hidden reasoning, then says the re
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
@@ -17,7 +17,6 @@ import numpy as np
 
 from llm_rl.raro import extract_answer
 from llm_rl.raro.prompts import REASONING_TAGS
-from llm_rl.rollout.rewards import completion_text
 
 Action = Literal["add", "subtract", "multiply", "divide"]
 Step = tuple[Action, int]
@@ -230,9 +229,3 @@ def correct(answer: str, row: Mapping[str, Any]) -> bool:
     said = extract_answer(answer)
     numbers = NUMBER.findall(said) if said is not None else []
     return bool(numbers) and float(numbers[-1].replace(",", "")) == float(row["result"])
-
-
-def result_reward(completions: Sequence[Any], result: Sequence[str], **columns: Any) -> list[float]:
-    """1.0 for each completion that is `correct`, as trainers call it (`llm_rl.rollout.rewards`)."""
-    texts = map(completion_text, completions)
-    return [float(correct(text, {"result": number})) for text, number in zip(texts, result, strict=True)]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from llm_rl.raro import extract_answer
 from scripts.shared import word_problems
-from scripts.shared.word_problems import SPLITS, Sizes, WordProblem, correct, draw_problem, result_reward, split_of
+from scripts.shared.word_problems import SPLITS, Sizes, WordProblem, correct, draw_problem, split_of
 
 SIGNS = {"+": add, "-": sub, "*": mul, "/": floordiv}
 PROBLEM = WordProblem(12, (("add", 6), ("divide", 3), ("multiply", 4), ("subtract", 5)), 0, 6, (0, 0, 1, 1))
@@ -95,8 +95,6 @@ def test_other_words_are_in_the_same_split(seed, person, thing):
 )
 def test_answers(answer, wanted):
     assert correct(answer, PROBLEM.row()) is wanted
-    answers = [answer, [{"role": "assistant", "content": answer}]]
-    assert result_reward(answers, result=["19", "19"], other=[1, 2]) == [float(wanted)] * 2
 
 
 def test_thousands_have_commas():
@@ -106,13 +104,3 @@ def test_thousands_have_commas():
 @given(st.text(max_size=80))
 def test_no_text_raises(answer):
     assert correct(answer, PROBLEM.row()) in (True, False)
-
-
-def test_a_message_without_content_is_no_answer():
-    empty = [[{"role": "assistant", "content": None}], [{"role": "assistant"}], [], None]
-    assert result_reward(empty, result=["0"] * 4) == [0.0] * 4
-
-
-def test_a_message_in_parts_is_refused_with_a_remedy():
-    with pytest.raises(TypeError, match="join its parts"):
-        result_reward([[{"role": "assistant", "content": [{"type": "text", "text": "19"}]}]], result=["19"])
