@@ -99,24 +99,21 @@ class SftDataset(Dataset[dict[str, Tensor]]):
     """Problems with their answers as training sequences.
 
     Args:
-        problems: Problems whose whole answer is known.
-        mask_prefilled: Let every response position be masked, as for a general text; by default only those that are
-            open at the start, since the others are never masked when decoding.
+        problems: Problems whose whole answer is known. Only positions that are open at the start may be masked, since
+            the others are never masked when decoding.
 
     Raises:
         ValueError: The answer is not known at some open position, or the problems are not what `UnmaskBatch` says
             (`check_batch`).
     """
 
-    def __init__(self, problems: UnmaskBatch, *, mask_prefilled: bool = False) -> None:
+    def __init__(self, problems: UnmaskBatch) -> None:
         check_batch(problems, definite=False)
-        answers = torch.where(problems.responses == problems.mask_id, problems.answers, problems.responses)
+        maskable = problems.responses == problems.mask_id
+        answers = torch.where(maskable, problems.answers, problems.responses)
         if (answers == problems.mask_id).any():
             raise ValueError("the answer is not known at some open position; for Sudoku give the task a tail_id")
         mask, no_prompt = problems.prompt_mask, torch.zeros_like(problems.prompt_ids, dtype=torch.bool)
-        maskable = torch.ones_like(answers, dtype=torch.bool)
-        if not mask_prefilled:
-            maskable = problems.responses == problems.mask_id
         self.problems = problems
         self.input_ids = torch.cat([problems.prompt_ids, answers], dim=1).int()
         self.maskable = torch.cat([no_prompt, maskable], dim=1)

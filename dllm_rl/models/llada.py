@@ -128,14 +128,11 @@ class LladaPreTrainedModel(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        # One leaf at a time: the library skips modules that hold no parameters of their own.
+        # "Mitchell": truncated normal, std 1/√fan-in, deeper blocks' outputs smaller.
         if isinstance(module, LladaRMSNorm):
             init.ones_(module.weight)
         elif isinstance(module, nn.Embedding | nn.Linear):
-            fan_in = module.weight.shape[1]
-            std = fan_in**-0.5 * getattr(module, "init_scale", 1.0)
-            if self.config.init_fn == "normal":
-                std = self.config.init_std
+            std = module.weight.shape[1] ** -0.5 * getattr(module, "init_scale", 1.0)
             init.trunc_normal_(module.weight, mean=0.0, std=std, a=-3 * std, b=3 * std)
 
 
@@ -271,7 +268,6 @@ class LladaForMaskedLM(LladaPreTrainedModel):
         position_ids: Tensor | None = None,
         labels: Tensor | None = None,
         logits_mask: Tensor | None = None,
-        output_hidden_states: bool | None = None,
         **_: object,
     ) -> MaskedLMOutput:
         """Logits in fp32, everywhere or at chosen positions.
@@ -282,18 +278,16 @@ class LladaForMaskedLM(LladaPreTrainedModel):
             position_ids: int64 `(B, L)`, as `LladaModel.forward` takes them.
             labels: int64 `(B, L)`, -100 where no loss is wanted: mean cross-entropy over the others.
             logits_mask: bool `(B, L)`: compute logits only where true, in row-major order. Not together with `labels`.
-            output_hidden_states: Whether to return `hidden_states`, the last ones alone.
 
         Returns:
-            `logits` is `(B, L, V)`, or `(logits_mask.sum(), V)` with a mask; `hidden_states` holds what the output head
-            was given for them.
+            `logits` is `(B, L, V)`, or `(logits_mask.sum(), V)` with a mask.
         """
         if labels is not None and logits_mask is not None:
             raise ValueError("labels need logits everywhere; pass either labels or logits_mask")
         hidden = self.model(input_ids, attention_mask, position_ids, logits_mask).last_hidden_state
         logits = self.model.transformer.ff_out(hidden)
         loss = None if labels is None else F.cross_entropy(logits.flatten(0, 1), labels.flatten())
-        return MaskedLMOutput(loss=loss, logits=logits, hidden_states=(hidden,) if output_hidden_states else None)
+        return MaskedLMOutput(loss=loss, logits=logits)
 
 
 AutoConfig.register("llada", LladaConfig, exist_ok=True)

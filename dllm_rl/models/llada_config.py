@@ -1,5 +1,7 @@
 """The configuration of LLaDA, with the keys of the published checkpoints."""
 
+from typing import ClassVar
+
 from transformers import PreTrainedConfig
 
 _REQUIRED = {
@@ -18,6 +20,7 @@ _REQUIRED = {
     "input_emb_norm": False,
     "scale_logits": False,
     "weight_tying": False,
+    "init_fn": "mitchell",
     "multi_query_attention": None,
     "attention_dropout": 0.0,
     "embedding_dropout": 0.0,
@@ -40,8 +43,6 @@ class LladaConfig(PreTrainedConfig):
         max_sequence_length: Longest input; longer ones raise.
         rope_theta: Base of the rotary frequencies.
         rms_norm_eps: Epsilon of RMSNorm.
-        init_fn: "mitchell" (truncated normal, std 1/√fan-in, deeper blocks' outputs smaller) or "normal" (`init_std`).
-        init_std: Standard deviation of the "normal" initialization.
         mask_token_id: The id that stands for a masked position.
         n_loops: How often a pass goes through the blocks, from the first to the last each time (the looped or universal
             transformer, Dehghani et al. 2019, arXiv:1807.03819); 1 is the published models'.
@@ -54,6 +55,7 @@ class LladaConfig(PreTrainedConfig):
     """
 
     model_type = "llada"
+    attribute_map: ClassVar = {"hidden_size": "d_model", "num_hidden_layers": "n_layers"}  # what other libraries read
 
     def __init__(
         self,
@@ -68,8 +70,6 @@ class LladaConfig(PreTrainedConfig):
         max_sequence_length: int = 4096,
         rope_theta: float = 500000.0,
         rms_norm_eps: float = 1e-5,
-        init_fn: str = "mitchell",
-        init_std: float = 0.02,
         mask_token_id: int | None = 126336,
         n_loops: int = 1,
         **kwargs: object,
@@ -87,8 +87,6 @@ class LladaConfig(PreTrainedConfig):
             raise ValueError(f"LladaConfig: d_model={d_model} must be an even multiple of n_heads={n_heads}")
         if n_heads % (n_kv_heads or n_heads):
             raise ValueError(f"LladaConfig: n_heads={n_heads} is not a multiple of n_kv_heads={n_kv_heads}")
-        if init_fn not in ("mitchell", "normal"):
-            raise ValueError(f"LladaConfig: init_fn={init_fn!r} is not supported; use 'mitchell' or 'normal'")
         if n_loops < 1:
             raise ValueError(f"LladaConfig: n_loops={n_loops} must be at least 1")
         self.d_model = d_model
@@ -103,17 +101,5 @@ class LladaConfig(PreTrainedConfig):
         self.max_sequence_length = max_sequence_length
         self.rope_theta = rope_theta
         self.rms_norm_eps = rms_norm_eps
-        self.init_fn = init_fn
-        self.init_std = init_std
         self.mask_token_id = mask_token_id
         super().__init__(**kwargs)
-
-    @property
-    def hidden_size(self) -> int:
-        """`d_model`, under the name that other libraries look for."""
-        return self.d_model
-
-    @property
-    def num_hidden_layers(self) -> int:
-        """`n_layers`, under the name that other libraries look for."""
-        return self.n_layers

@@ -108,10 +108,9 @@ def test_a_batch_in_which_nothing_was_masked_adds_nothing() -> None:
     assert all(p.grad is None or bool((p.grad == 0).all()) for p in model.parameters())
 
 
-@pytest.mark.parametrize("mask_prefilled", [False, True])
-def test_dataset(puzzles, tokenizer, mask_prefilled) -> None:
+def test_dataset(puzzles, tokenizer) -> None:
     eos = tokenizer.eos_token_id
-    data = SftDataset(SudokuTask(tokenizer.unk_token_id, eos).batch(puzzles), mask_prefilled=mask_prefilled)
+    data = SftDataset(SudokuTask(tokenizer.unk_token_id, eos).batch(puzzles))
     assert len(data) == len(puzzles)
     longest = max(len(puzzle.token_ids) for puzzle in puzzles)
     for index, puzzle in enumerate(puzzles):
@@ -126,7 +125,7 @@ def test_dataset(puzzles, tokenizer, mask_prefilled) -> None:
         assert response[17:] == [eos, eos]
         assert layout.mask_id not in row
         assert item["attention_mask"].tolist() == [False] * padding + [True] * len(puzzle.token_ids)
-        open_ones = [ell for ell in range(19) if mask_prefilled or ell not in puzzle.filled_indices]
+        open_ones = [ell for ell in range(19) if ell not in puzzle.filled_indices]
         expected = [padding + layout.prompt_length + ell for ell in open_ones]
         assert item["maskable"].nonzero()[:, 0].tolist() == expected
     assert {len(puzzle.token_ids) for puzzle in puzzles} == {longest, longest - 10}

@@ -64,7 +64,9 @@ def test_a_step_is_the_mean_over_its_problems_however_they_are_cut(tmp_path, cut
 def test_the_loss_on_definite_cells_alone_by_loops(tmp_path):
     """Each sequence by itself: which of its masked cells are singles of what is left, and the tail."""
     given = [*puzzles(3), *puzzles(3, seed=2, template="short")]
-    data = SftDataset(TASK.batch(given), mask_prefilled=True)
+    data = SftDataset(TASK.batch(given))
+    # Given cells too, so that not all that is masked follows.
+    data.maskable[:, data.problems.prompt_ids.shape[1] :] = True
     trainer = sft_trainer(tmp_path, data, kind=SftArguments, ce_on="definite")
 
     # In some sequence some of the masked positions count and some do not.
