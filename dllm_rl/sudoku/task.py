@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dllm_rl.task import UnmaskBatch
+from llm_rl.rollout.data import pad
 from sudoku_env.board import conflicts
 from sudoku_env.logic import definite_cells, rule_index
 from sudoku_env.order import easiest_tier, ladder_rounds, random_order_tiers, tier_shares
@@ -73,12 +74,9 @@ class PuzzleBatch(UnmaskBatch):
         first = _common_layout(puzzles)
 
         # Prompts end side by side, and so responses begin.
-        lengths = [puzzle.layout.prompt_length for puzzle in puzzles]
-        longest = max(lengths)
-        sequences = [puzzle.token_ids for puzzle in puzzles]
-        prompts = [[pad_id] * (longest - n) + list(ids[:n]) for ids, n in zip(sequences, lengths, strict=True)]
-        mask = torch.arange(longest)[None, :] >= longest - torch.tensor(lengths)[:, None]
-        responses = torch.tensor([ids[n:] for ids, n in zip(sequences, lengths, strict=True)])
+        cut = [(puzzle.token_ids, puzzle.layout.prompt_length) for puzzle in puzzles]
+        prompts, mask = pad([ids[:length] for ids, length in cut], pad_id, "left")
+        responses = torch.tensor([ids[length:] for ids, length in cut])
 
         # What is right, what is judged, and what stands there from the start.
         cells = torch.tensor(first.cell_positions)
@@ -92,8 +90,8 @@ class PuzzleBatch(UnmaskBatch):
         if tail == "prefill":
             responses = torch.where(judged, responses, answers)
         return cls(
-            prompt_ids=torch.tensor(prompts, dtype=torch.long),
-            prompt_mask=None if min(lengths) == longest else mask,
+            prompt_ids=prompts,
+            prompt_mask=None if bool(mask.all()) else mask,
             responses=responses,
             answers=answers,
             judged=judged,

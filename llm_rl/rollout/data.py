@@ -292,7 +292,7 @@ def _given_mask(samples: Sequence[Sample]) -> Tensor | None:
     if all(sample.given is None for sample in samples):
         return None
     flags = [sample.given or [False] * len(sample.completion_ids) for sample in samples]
-    return pad([[int(flag) for flag in row] for row in flags], 0, "right")[0].bool()
+    return pad(flags, 0, "right")[0].bool()
 
 
 def pad(rows: Sequence[Sequence[Any]], value: Any, side: str) -> tuple[Tensor, Tensor]:
@@ -300,11 +300,9 @@ def pad(rows: Sequence[Sequence[Any]], value: Any, side: str) -> tuple[Tensor, T
 
     The tensor is float32 where `value` is a float, else int64; `side` is "left" or "right".
     """
-    width = max([1, *(len(row) for row in rows)])
-    values, mask = [], []
-    for row in rows:
-        filler = [value] * (width - len(row))
-        truth = [True] * len(row), [False] * len(filler)
-        values.append([*filler, *row] if side == "left" else [*row, *filler])
-        mask.append([*truth[1], *truth[0]] if side == "left" else [*truth[0], *truth[1]])
-    return torch.tensor(values, dtype=torch.float32 if isinstance(value, float) else torch.int64), torch.tensor(mask)
+    width, dtype = max([1, *map(len, rows)]), torch.float32 if isinstance(value, float) else torch.int64
+    mask = torch.arange(width) < torch.tensor([len(row) for row in rows])[:, None]
+    mask = mask.flip(1) if side == "left" else mask
+    values = torch.full(mask.shape, value, dtype=dtype)
+    values[mask] = torch.tensor([item for row in rows for item in row], dtype=dtype)
+    return values, mask

@@ -13,7 +13,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from llm_rl.core._checks import check_positive
 from llm_rl.rollout.completions import sample_completions, sampling_params
-from llm_rl.rollout.data import is_conversation, text_messages
+from llm_rl.rollout.data import is_conversation, pad, text_messages
 from llm_rl.rollout.generation import GenerationEngine, TransformersEngine
 from llm_rl.rollout.loading import load_policy
 from llm_rl.rollout.scoring import positions_of
@@ -99,10 +99,9 @@ class RewardModel:
 
     @torch.no_grad()
     def _score(self, rows: Sequence[Sequence[int]]) -> list[float]:
-        longest, place = max(map(len, rows)), next(self.model.parameters()).device
-        ids = torch.tensor([[*row, *[self.padding] * (longest - len(row))] for row in rows], device=place)  # (B, T)
-        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows], device=place)
-        return self.model(input_ids=ids, attention_mask=mask).logits[:, 0].float().tolist()
+        place = next(self.model.parameters()).device
+        ids, mask = (each.to(place) for each in pad(rows, self.padding, "right"))  # (B, T) each
+        return self.model(input_ids=ids, attention_mask=mask.long()).logits[:, 0].float().tolist()
 
 
 class TextJudge:
