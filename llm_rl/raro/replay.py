@@ -1,9 +1,9 @@
 """The critic's memory: pairs of earlier steps, bounded, seeded, and saved with checkpoints. See docs/raro.md."""
 
 import hashlib
-from collections import Counter
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,8 +11,6 @@ import numpy as np
 from llm_rl.core._checks import check_choice, check_count
 
 ReplayMode = Literal["fifo", "reservoir"]
-Key = tuple[str, str, str]
-"""A question's identifier, its text and an expert answer: one question may have several of these."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +51,16 @@ class ReplayBuffer:
     """A memory of at most `capacity` pairs. What is drawn depends on the seed and on what was added and drawn before.
 
     A question's text and expert answer are held once, however many pairs have them, so memory is about the bytes of the
-    policy's answers (`text_bytes`): 50,000 answers of 4 kB take 200 MB.
+    policy's answers: 50,000 answers of 4 kB take 200 MB.
 
     Args:
         capacity: Largest number of pairs, ≥ 1.
         mode: "fifo" keeps the latest; "reservoir" a uniform sample of all that were ever added (algorithm R, Vitter
             1985).
         seed: Seed of what is drawn and, in a reservoir, kept.
+
+    Attributes:
+        pairs: All that are held, in no order that means anything.
 
     Raises:
         ValueError: The capacity is below 1 or the mode unknown.
@@ -70,24 +71,11 @@ class ReplayBuffer:
         check_choice("mode", mode, ReplayMode)
         self.capacity, self.mode = capacity, mode
         self._generator = np.random.default_rng(seed)
-        self._entries: list[tuple[Key, str, int]] = []  # key, policy_answer, step
-        self._keys: dict[Key, Key] = {}  # to themselves, so that equal ones are one object
-        self._uses: dict[Key, int] = {}
+        self.pairs: list[Pair] = []
         self._added = 0
 
     def __len__(self) -> int:
-        return len(self._entries)
-
-    @property
-    def pairs(self) -> list[Pair]:
-        """All pairs that are held, in no order that means anything."""
-        return [self._pair(entry) for entry in self._entries]
-
-    @property
-    def text_bytes(self) -> int:
-        """UTF-8 bytes of all texts that are held."""
-        texts = [text for key in self._keys for text in key[1:]] + [entry[1] for entry in self._entries]
-        return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+        return len(self.pairs)
 
     def add(self, pairs: Sequence[Pair]) -> None:
         """Store pairs in order; where there is no room one takes the place of another, or in a reservoir of none."""
@@ -102,23 +90,23 @@ class ReplayBuffer:
         """
         check_count("count", count, least=0)
         drawn = self._generator.permutation(len(self))[:count]
-        return [self._pair(self._entries[index]) for index in drawn]
+        return [self.pairs[index] for index in drawn]
 
     def state_dict(self) -> dict[str, Any]:
         """All that continuing needs, in types that `storage.save_record` takes."""
-        keys = list(self._keys)
-        index = {key: position for position, key in enumerate(keys)}
+        keys = [(pair.question_id, pair.question, pair.expert_answer) for pair in self.pairs]
+        index = {key: place for place, key in enumerate(dict.fromkeys(keys))}
         return {
             "capacity": self.capacity,
             "mode": self.mode,
             "added": self._added,
             "generator": self._generator.bit_generator.state,
-            "question_ids": [question_id for question_id, _, _ in keys],
-            "questions": [question for _, question, _ in keys],
-            "expert_answers": [expert_answer for _, _, expert_answer in keys],
-            "policy_answers": [answer for _, answer, _ in self._entries],
-            "question_of": np.array([index[key] for key, _, _ in self._entries], dtype=np.int64),
-            "steps": np.array([step for _, _, step in self._entries], dtype=np.int64),
+            "question_ids": [question_id for question_id, _, _ in index],
+            "questions": [question for _, question, _ in index],
+            "expert_answers": [expert_answer for _, _, expert_answer in index],
+            "policy_answers": [pair.policy_answer for pair in self.pairs],
+            "question_of": np.array([index[key] for key in keys], dtype=np.int64),
+            "steps": np.array([pair.step for pair in self.pairs], dtype=np.int64),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -133,16 +121,10 @@ class ReplayBuffer:
                 f"{self.capacity} and {self.mode!r}; resume with the former"
             )
         keys = list(zip(state["question_ids"], state["questions"], state["expert_answers"], strict=True))
-        self._keys = dict(zip(keys, keys, strict=True))
-        owners = [keys[index] for index in state["question_of"].tolist()]
-        self._entries = list(zip(owners, state["policy_answers"], state["steps"].tolist(), strict=True))
-        self._uses = dict(Counter(owners))
+        columns = state["question_of"].tolist(), state["policy_answers"], state["steps"].tolist()
+        self.pairs = [_held_once(Pair(*keys[index], *rest)) for index, *rest in zip(*columns, strict=True)]
         self._added = state["added"]
         self._generator.bit_generator.state = state["generator"]
-
-    def _pair(self, entry: tuple[Key, str, int]) -> Pair:
-        key, answer, step = entry
-        return Pair(*key, answer, step)
 
     def _add(self, pair: Pair) -> None:
         place = self._added % self.capacity
@@ -152,15 +134,10 @@ class ReplayBuffer:
         self._added += 1
         if place >= self.capacity:
             return
-        key = (pair.question_id, pair.question, pair.expert_answer)
-        key = self._keys.setdefault(key, key)
-        self._uses[key] = self._uses.get(key, 0) + 1
-        entry = (key, pair.policy_answer, pair.step)
-        if place == len(self._entries):
-            self._entries.append(entry)
-            return
-        replaced = self._entries[place][0]
-        self._entries[place] = entry
-        self._uses[replaced] -= 1
-        if not self._uses[replaced]:
-            del self._uses[replaced], self._keys[replaced]
+        self.pairs[place : place + 1] = [_held_once(pair)]
+
+
+def _held_once(pair: Pair) -> Pair:
+    """The pair with the one object that stands for each equal text of the data set."""
+    names = ("question_id", "question", "expert_answer")
+    return replace(pair, **{name: sys.intern(str(getattr(pair, name))) for name in names})
