@@ -1,6 +1,6 @@
 """Arguments of RL training: those of a run and the hyperparameters of docs/objective.md."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from dllm_rl.policy import PolicyConfig, annealed
@@ -55,14 +55,6 @@ class UnmaskArguments(ObjectiveConfig, PolicyConfig, RunArguments):
     )
 
     def __post_init__(self) -> None:
-        # YAML reads 1e-5 as a string; it takes 1.0e-5 for a number.
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.type in (float, float | None) and isinstance(value, str):
-                try:
-                    setattr(self, item.name, float(value))
-                except ValueError:
-                    raise ValueError(f"{item.name}={value!r} is no number; write it like 0.5 or 1.0e-5") from None
         RunArguments.__post_init__(self)
         for name in ("rl_learning_rate", "sft_learning_rate"):
             check_rate(name, getattr(self, name))

@@ -64,7 +64,6 @@ ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"on_error": "continue"}, "on_error is 'continue'; choose one of 'end', 'correct'"),
     ({"f_form": "square"}, "f_form is 'square'"),
     ({"ce_on": "singles"}, "ce_on is 'singles'"),
-    ({"rl_learning_rate": "fast"}, "rl_learning_rate='fast' is no number"),
     ({"position_temperature": 0.0}, "position_temperature must be positive"),
     ({"position_temperature": math.inf}, "position_temperature must be positive and finite"),
     ({"position_temperature_end": 0.0}, "position_temperature must be positive"),

@@ -40,27 +40,6 @@ def test_steps_per_rollout(make):
     assert make(num_iterations=2, save_steps=16).steps_per_rollout == 2
 
 
-def test_yaml_file(tmp_path):
-    path = tmp_path / "args.yaml"
-    path.write_text(
-        f"output_dir: {tmp_path}\nuse_cpu: true\nmax_steps: 12\nnum_generations: 4\nnum_iterations: 2\n"
-        "save_steps: 6\nlearning_rate: 1e-4\nrl_learning_rate: 1e-5\nmargin_eps: 1.0e-8\ngamma: 1\n"
-        "advantage_baseline: leave_one_out\n"
-    )
-    (args,) = HfArgumentParser(UnmaskArguments).parse_yaml_file(str(path))
-    assert (args.max_steps, args.num_generations, args.num_iterations, args.save_steps) == (12, 4, 2, 6)
-    assert args.rates == (1e-5, 1e-4)  # YAML itself reads 1e-5 as a string
-    assert args.policy_config() == PolicyConfig(margin_eps=1e-8)
-    assert args.objective_config() == ObjectiveConfig(gamma=1.0, advantage_baseline="leave_one_out")
-
-
-def test_yaml_file_with_an_unknown_key(tmp_path):
-    path = tmp_path / "args.yaml"
-    path.write_text(f"output_dir: {tmp_path}\nuse_cpu: true\ngroupsize: 4\n")
-    with pytest.raises(ValueError, match="groupsize"):
-        HfArgumentParser(UnmaskArguments).parse_yaml_file(str(path))
-
-
 def test_command_line(tmp_path):
     line = f"--output_dir {tmp_path} --use_cpu --sft_learning_rate 1e-3 --lam 0.25 --reduction mean"
     (args,) = HfArgumentParser(UnmaskArguments).parse_args_into_dataclasses(line.split())
