@@ -76,12 +76,11 @@ def check_choices(options: Any) -> None:
             check_choice(name, getattr(options, name), kind)
 
 
-def check_index(index: Tensor, rows: Tensor, rows_name: str, name: str = "index") -> None:
-    """Raises `ValueError` unless `index`, called `name`, is int64 and gives one outcome for each row of `rows`."""
+def check_index(index: Tensor, rows: Tensor, name: str) -> None:
+    """Raises `ValueError` unless `index` is int64 and gives one outcome for each row of `rows`, called `name`."""
     if index.dtype != torch.int64:
-        raise ValueError(f"{name} has dtype {index.dtype}; it must be torch.int64")
+        raise ValueError(f"index has dtype {index.dtype}; it must be torch.int64")
     if index.shape != rows.shape[:-1]:
         raise ValueError(
-            f"{name} has shape {tuple(index.shape)}; {rows_name} of {tuple(rows.shape)} ask for "
-            f"{tuple(rows.shape[:-1])}"
+            f"index has shape {tuple(index.shape)}; {name} of {tuple(rows.shape)} ask for {tuple(rows.shape[:-1])}"
         )

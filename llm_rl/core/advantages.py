@@ -10,12 +10,14 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from llm_rl.core._checks import check_choice, check_mask, check_positive, check_rank, promote
+from llm_rl.core._checks import check_choice, check_mask, check_rank, promote
 
 Baseline = Literal["mean", "leave_one_out"]
 Scale = Literal["std", "none"]
 """Scales that need nothing but the group."""
 RewardScale = Literal["std", "batch_std", "none"]
+MIN_STD = 1e-6
+"""Smallest population standard deviation of returns that is told from none."""
 
 
 def discounted_return_to_go(rewards: Tensor, gamma: float) -> Tensor:
@@ -109,22 +111,20 @@ def group_statistics(values: Tensor, mask: Tensor | None = None) -> GroupStatist
     return GroupStatistics(mean=origin + mean_offset, std=std, size=size)
 
 
-def groups_without_spread(returns: Tensor, *, mask: Tensor | None = None, min_std: float = 1e-6) -> Tensor:
+def groups_without_spread(returns: Tensor, *, mask: Tensor | None = None) -> Tensor:
     """Which groups say nothing: their members, as far as they count, all got the same.
 
     Args:
         returns: `(Q, G, …)`: Q groups of G members.
         mask: bool, shape of `returns`: the entries that count. None: all.
-        min_std: Smallest population standard deviation that is told from none, > 0.
 
     Returns:
         bool `(Q, …)`, the groups whose advantages are 0; a group in which nothing counts is one.
 
     Raises:
-        ValueError: A shape or range is wrong.
+        ValueError: A shape is wrong.
     """
-    check_positive("min_std", min_std)
-    return (group_statistics(returns, mask).std < min_std).squeeze(1)
+    return (group_statistics(returns, mask).std < MIN_STD).squeeze(1)
 
 
 @torch.no_grad()
@@ -134,7 +134,6 @@ def group_relative_advantage(
     baseline: Baseline = "mean",
     scale: RewardScale = "std",
     std_eps: float = 0.0,
-    min_std: float = 1e-6,
     correction: int = 0,
     mask: Tensor | None = None,
 ) -> Tensor:
@@ -142,7 +141,7 @@ def group_relative_advantage(
 
     The defaults are those of docs/objective.md; GRPO's (docs/grpo.md) are `std_eps=1e-4, correction=1`. One trajectory
     that returns 1 among zeros gets √(G−1): a positive `std_eps` or `scale="none"` bounds it. Where a
-    group has no spread (std < `min_std`, without a floor above it) a scaled advantage is 0; `groups_without_spread`
+    group has no spread (std < `MIN_STD`) a scaled advantage is 0; `groups_without_spread`
     finds such groups.
 
     Args:
@@ -153,7 +152,6 @@ def group_relative_advantage(
             "batch_std" by that of all members of all groups that are passed (step by step where there are steps), so
             the returns of every process have to be gathered before; "none" does not divide.
         std_eps: Added to the standard deviation, ≥ 0.
-        min_std: Smallest population standard deviation that is told from none, > 0. Unused with `scale="none"`.
         correction: 0 divides by the population standard deviation, 1 by that of a sample (n − 1 in place of n).
         mask: bool, shape of `returns`: the entries that enter the statistics; the others get 0. Trajectories that
             ended early in the unmasking objective enter with their zero returns, so there the mask stays True for them.
@@ -173,8 +171,6 @@ def group_relative_advantage(
         raise ValueError(f"std_eps is {std_eps!r}; it must be 0 or greater")
     if correction not in (0, 1):
         raise ValueError(f"correction is {correction!r}; it must be 0 or 1")
-    if not min_std > 0:
-        raise ValueError(f"min_std is {min_std!r}; it must be greater than 0, or groups without spread give 0/0")
     if baseline == "leave_one_out" and returns.shape[1] < 2:
         raise ValueError("baseline 'leave_one_out' needs groups of two members or more; returns has groups of one")
     mean, std, size = group_statistics(returns, mask)
@@ -189,5 +185,5 @@ def group_relative_advantage(
     if scale != "none":
         members = size.to(std.dtype)  # a quotient of whole numbers would be float32
         divisor = std * (members / (members - correction).clamp(min=1)).sqrt()
-        advantages = (advantages / (divisor + std_eps)).masked_fill(std < min_std, 0.0)
+        advantages = (advantages / (divisor + std_eps)).masked_fill(std < MIN_STD, 0.0)
     return advantages if mask is None else advantages.masked_fill(~mask, 0.0)

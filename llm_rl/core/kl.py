@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from llm_rl.core._checks import check_choice, check_mask, check_positive, check_same_shape, promote
 from llm_rl.core.logprobs import masked_log_softmax
-from llm_rl.core.surrogate import MAX_LOG_RATIO, log_ratio
+from llm_rl.core.surrogate import log_ratio
 
 KLEstimator = Literal["k1", "k2", "k3"]
 
@@ -23,11 +23,10 @@ def approx_kl(
     logprobs_q: Tensor,
     *,
     estimator: KLEstimator = "k3",
-    max_log_ratio: float = MAX_LOG_RATIO,
 ) -> Tensor:
     """One-sample estimates of KL(p ‖ q), **for actions sampled from p**.
 
-    With the log-ratio d = log q(x) − log p(x):
+    With the log-ratio d = log q(x) − log p(x), clamped as `surrogate.log_ratio` says:
 
     - "k1": −d. Unbiased, of either sign, high variance.
     - "k2": d²/2. Biased, never negative, low variance.
@@ -46,17 +45,16 @@ def approx_kl(
         logprobs_p: Any shape, finite; log p(x) of the sampled actions, p the distribution that they were sampled from.
         logprobs_q: log q(x) of the same actions; same shape, finite.
         estimator: "k1", "k2" or "k3".
-        max_log_ratio: Clamp on |d|, see `surrogate.log_ratio`.
 
     Returns:
         Estimates of the shape of `logprobs_p`, float32 (float64 where an input is).
 
     Raises:
-        ValueError: The shapes differ, or the estimator or clamp is unknown or out of range.
+        ValueError: The shapes differ, or the estimator is unknown.
     """
     check_choice("estimator", estimator, KLEstimator)
     check_same_shape("logprobs_p", logprobs_p, "logprobs_q", logprobs_q)
-    difference = log_ratio(logprobs_q, logprobs_p, max_log_ratio=max_log_ratio)
+    difference = log_ratio(logprobs_q, logprobs_p)
     if estimator == "k1":
         return -difference
     if estimator == "k2":

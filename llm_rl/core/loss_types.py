@@ -34,12 +34,11 @@ class LossCounts(NamedTuple):
     tokens: Tensor
 
 
-def loss_counts(*masks: Tensor, group: "dist.ProcessGroup | None" = None, reduce: bool = False) -> LossCounts:
+def loss_counts(*masks: Tensor, reduce: bool = False) -> LossCounts:
     """Counts the sequences and tokens of an optimizer step.
 
     Args:
         *masks: bool `(…, T)` each: the masks of all micro-batches of this process.
-        group: The processes to add up over. None: all.
         reduce: Whether to add up over processes: a collective call. Needs an initialized `torch.distributed`.
 
     Returns:
@@ -55,7 +54,7 @@ def loss_counts(*masks: Tensor, group: "dist.ProcessGroup | None" = None, reduce
         check_rank("mask", mask, 2, "(…, T): rows of T entries")
     both = torch.stack([torch.stack([mask.any(-1).sum(), mask.sum()]) for mask in masks]).sum(0)
     if reduce:
-        dist.all_reduce(both, group=group)
+        dist.all_reduce(both)
     return LossCounts(both[0], both[1])
 
 

@@ -113,14 +113,11 @@ class MetricAccumulator:
         old = self._sizes.get(name, (0.0, 0.0, 0.0))
         self._sizes[name] = (old[0] + first, old[1] + second, old[2] + count)
 
-    def reduce(self, group: "dist.ProcessGroup | None" = None) -> None:
+    def reduce(self) -> None:
         """Combines the metrics of all ranks: numerators and denominators are added, maxima are compared.
 
-        A collective call: every rank of the group makes it, and all hold the same totals afterwards. Ranks may have
-        different names. Without an initialized `torch.distributed` there is one process and nothing to combine.
-
-        Args:
-            group: The ranks to combine. None: all of them, which is right under accelerate.
+        A collective call: every rank makes it, and all hold the same totals afterwards. Ranks may have different names.
+        Without an initialized `torch.distributed` there is one process and nothing to combine.
 
         Raises:
             ValueError: The metrics were already combined and `compute` was not called since, or a name is a mean
@@ -130,8 +127,8 @@ class MetricAccumulator:
             raise ValueError("the metrics are combined already; call compute() before adding or combining again")
         if not (dist.is_available() and dist.is_initialized()):
             return
-        states: list[Any] = [None] * dist.get_world_size(group)
-        dist.all_gather_object(states, self.state_dict(), group=group)
+        states: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(states, self.state_dict())
         total = MetricAccumulator()
         for state in states:
             total.add_state(state)

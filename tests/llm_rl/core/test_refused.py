@@ -65,11 +65,9 @@ REFUSED: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (lambda: advantage(2, 2, baseline="median"), "baseline is 'median'; choose one of 'mean', 'leave_one_out'"),
         (lambda: advantage(2, 2, scale="max"), "scale"),
         (lambda: advantage(2, 2, std_eps=-1.0), "std_eps"),
-        (lambda: advantage(2, 2, min_std=0.0), "min_std"),
         (lambda: advantage(2, 2, correction=2), "correction is 2"),
         (lambda: advantage(2, 2, mask=torch.ones(2, 2)), "torch.bool"),
         (lambda: advantage(2, 2, mask=torch.ones(2, dtype=torch.bool)), r"\(2,\)"),
-        (lambda: core.groups_without_spread(ROWS, min_std=0), "min_std is 0"),
     ],
     "gae": [
         (lambda: gae(values=torch.zeros(3)), "values has shape"),
