@@ -10,11 +10,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from dllm_rl.decoding.choosing import best_positions
 from dllm_rl.decoding.loop import Choices, decoding_steps
 from dllm_rl.decoding.rollouts import Record, Rollout
 from dllm_rl.decoding.settings import Decoding
 from dllm_rl.decoding.trajectories import Trajectories
-from dllm_rl.policy import PolicyConfig, StateScores
+from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores
 from dllm_rl.task import UnmaskBatch, check_lam
 from llm_rl.training.modes import in_evaluation_mode
 
@@ -102,7 +103,8 @@ def replay(
 
     # The loop of every decode, told what is chosen: so the record is that of a roll-out of our own.
     def told(number: int, scores: StateScores, _: Tensor, states: Tensor, some: Tensor) -> Choices:
-        rows, ranks, positions = _surest_first(scores, states, order[some] == number)
+        margins = scores.margins[states].masked_fill(order[some] != number, NEG_INF)
+        rows, ranks, positions = best_positions(margins, None)
         return rows, ranks, positions, responses[some[rows], positions]
 
     how = Decoding("margin", tokens_per_step=most, policy=policy, on_error=on_error)
@@ -137,12 +139,3 @@ def _order(trajectories: Trajectories, responses: Tensor, step_of: Tensor) -> Te
     for row, of_row in enumerate(written):
         order[row, of_row] = step_of[row, of_row].unique(return_inverse=True)[1]
     return order
-
-
-def _surest_first(scores: StateScores, states: Tensor, written: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The row, rank and position of each that is written, bool `(A, R)`, those of a row by their margins."""
-    margins = scores.margins[states].masked_fill(~written, -torch.inf)  # (A, R)
-    by_margin = margins.argsort(dim=1, descending=True, stable=True)
-    ranks = torch.arange(written.shape[1], device=written.device)
-    rows, rank = (ranks < written.sum(1, keepdim=True)).nonzero(as_tuple=True)
-    return rows, rank, by_margin[rows, rank]

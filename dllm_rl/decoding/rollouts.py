@@ -4,7 +4,7 @@ A decision fills one position or several from one forward pass. Trajectories tha
 leave the batch; every distinct state is forwarded once.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -108,31 +108,6 @@ class Rollout:
         """bool `(T, K)`, the decisions before which the greedy position was definite."""
         definite = self.definite.gather(1, self.greedy[:, None]).squeeze(1)  # (S,)
         return definite[self.state_of.clamp_min(0)] & self.live
-
-    def select(self, problems: Tensor) -> "Rollout":
-        """The trajectories of some problems, whole groups, over the states that they visit.
-
-        Args:
-            problems: int64 `(Q,)`, numbers of problems without repetition, in the order that they shall have.
-        """
-        groups = torch.arange(len(self.state_of), device=self.state_of.device).reshape(-1, self.num_generations)
-        rows = groups[problems].flatten()
-        live, state_of = self.live[rows], self.state_of[rows]
-        # States are numbered anew, and one that problems share belongs to the first of those that are left.
-        states, of_visit = state_of[live].unique(return_inverse=True)
-        owner = torch.arange(len(problems), device=rows.device).repeat_interleave(self.num_generations)
-        visitor = owner[live.nonzero()[:, 0]]
-        first = visitor.new_full((len(states),), len(problems)).scatter_reduce(0, of_visit, visitor, "amin")
-        per_state = ("responses", "definite", "expected_reward", "entropy", "top_prob", "greedy")
-        per_trajectory = ("positions", "tokens", "old_logprobs", "rewards", "wrong", "decisions")
-        return replace(
-            self,
-            problems=self.problems.select(problems),
-            problem_of=first,
-            state_of=state_of.masked_scatter(live, of_visit),
-            **{name: getattr(self, name)[states] for name in per_state},
-            **{name: getattr(self, name)[rows] for name in per_trajectory},
-        )
 
 
 @torch.no_grad()

@@ -1,6 +1,6 @@
 """The tail's rewards, the rule of S1 and parts of a roll-out."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,34 +71,3 @@ def test_forced_cells_are_those_of_the_rule(model, batch, rule) -> None:
     assert np.array_equal(cells, definite_cells(boards, rule) > 0) and int(record.definite.sum()) == cells.sum()
     if rule == "naked_single":  # they are fewer at the start already, as the puzzles were chosen
         assert cells.sum() < (definite_cells(boards) > 0).sum()
-
-
-def test_a_part_holds_the_trajectories_of_its_puzzles_and_the_states_that_they_visit(model, puzzles, tokenizer) -> None:
-    """Puzzle 3 is puzzle 0 again and shares its states, which belong to puzzle 0 in the whole."""
-    twice = PuzzleBatch.collate([*puzzles[:3], puzzles[0]], pad_id=tokenizer.pad_token_id)
-    whole = rollout(model, twice, DRAWN, num_generations=3, generator=torch.Generator().manual_seed(5))
-    chosen = [3, 1]
-    part = whole.select(torch.tensor(chosen))
-    rows = [number * 3 + member for number in chosen for member in range(3)]
-    for name in ("positions", "tokens", "old_logprobs", "rewards", "decisions", "errors", "live"):
-        assert torch.equal(getattr(part, name), getattr(whole, name)[rows]), name
-    assert part.policy == whole.policy and part.num_generations == 3
-    before, after = whole.state_of[rows], part.state_of
-    assert sorted(set(after[part.live].tolist())) == list(range(len(part.responses)))
-    for old, new in zip(before[part.live].tolist(), after[part.live].tolist(), strict=True):
-        for name in ("responses", "definite", "expected_reward", "entropy", "top_prob", "greedy"):
-            assert torch.equal(getattr(part, name)[new], getattr(whole, name)[old]), name
-        owner = chosen[int(part.problem_of[new])]
-        assert torch.equal(twice.prompt_ids[owner], twice.prompt_ids[whole.problem_of[old]])
-        assert torch.equal(twice.answers[owner], twice.answers[whole.problem_of[old]])
-    assert bool((after[~part.live] == -1).all())
-    assert bool((part.state_of[:, 1:].gt(part.state_of[:, :-1]) | ~part.live[:, 1:]).all())  # in the order of the steps
-
-
-def test_all_puzzles_in_their_order_are_the_whole(model, batch) -> None:
-    whole = rollout(model, batch, DRAWN, num_generations=3, generator=torch.Generator().manual_seed(5))
-    part = whole.select(torch.arange(3))
-    for item in fields(whole):
-        left, right = getattr(part, item.name), getattr(whole, item.name)
-        if isinstance(left, torch.Tensor):
-            assert torch.equal(left, right), item.name

@@ -137,7 +137,6 @@ def test_drawn_states_enumerated_give_the_full_gradient(model, puzzles, tokenize
 
 def test_states_are_drawn_with_the_given_probability_and_by_the_key(model, record) -> None:
     config = ObjectiveConfig(state_fraction=0.5)
-    record = record.select(torch.tensor([0]))
     visits = torch.zeros(len(record.responses))
     for seed in range(60):
         result, _ = run(model, record, config, noise=StateNoise((seed,)))
@@ -195,5 +194,9 @@ def test_noise_of_a_state_is_a_matter_of_its_problem_and_place_alone() -> None:
 def test_the_whole_gradient_is_the_mean_over_equal_parts(model, record) -> None:
     moved(model, 0.02)
     _, expected = run(model, record, ALL)
-    parts = [run(model, record.select(torch.tensor([q])), ALL)[1] for q in (2, 0, 1)]
+    columns = ("state_of", "positions", "tokens", "old_logprobs", "rewards", "wrong", "decisions")
+    parts = []
+    for own in torch.arange(len(record.state_of)).view(3, -1):  # the trajectories of a problem
+        part = replace(record, **{name: getattr(record, name)[own] for name in columns})
+        parts.append(run(model, part, ALL)[1])
     assert_same([sum(column) / 3 for column in zip(*parts, strict=True)], expected)
