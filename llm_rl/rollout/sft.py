@@ -25,28 +25,27 @@ class SupervisedDataset(Dataset[dict[str, list[int]]]):
     """Rows as tokens, with labels on the answer alone.
 
     A row has a "prompt" (text or messages), encoded as trainers do (`llm_rl.rollout.data.encode_prompt`), and in
-    `column` the answer, a text. An item is {"input_ids": prompt, answer and end token, "labels": the same with −100 at
+    "chosen" the answer, a text. An item is {"input_ids": prompt, answer and end token, "labels": the same with −100 at
     the prompt}. A processor's input ids are a `PicturedPrompt`, whose pictures are read when the item is taken.
 
     Raises:
         ValueError: There are no rows, a row has no prompt or no such text, or the tokenizer has no end token.
     """
 
-    def __init__(self, rows: Sequence[Mapping[str, Any]], tokenizer: Any, column: str = "chosen") -> None:
+    def __init__(self, rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> None:
         if not len(rows):
             raise ValueError("there are no rows to learn from; pass one at least")
         if tokenizer_of(tokenizer).eos_token_id is None:
             raise ValueError("the tokenizer has no end token; set tokenizer.eos_token")
         self._rows, self._tokenizer = rows, tokenizer
-        self.items = [self._encode(row, tokenizer, column) for row in rows]
+        self.items = [self._encode(row) for row in rows]
         warn_of_text_prompts(rows, tokenizer, {})
 
-    def _encode(self, row: Mapping[str, Any], tokenizer: Any, column: str) -> dict[str, list[int]]:
-        prompt = encode_prompt(check_row(row)["prompt"], tokenizer, {})
-        tokenizer = tokenizer_of(tokenizer)
-        answer = row.get(column)
+    def _encode(self, row: Mapping[str, Any]) -> dict[str, list[int]]:
+        prompt = encode_prompt(check_row(row)["prompt"], self._tokenizer, {})
+        tokenizer, answer = tokenizer_of(self._tokenizer), row.get("chosen")
         if not isinstance(answer, str):
-            raise ValueError(f"{column!r} of a row is {answer!r}; it must be a text, the answer to its prompt")
+            raise ValueError(f"'chosen' of a row is {answer!r}; it must be a text, the answer to its prompt")
         answer_ids = encode_answer(answer, tokenizer, tokenizer.eos_token_id)
         return {"input_ids": prompt + answer_ids, "labels": [IGNORED] * len(prompt) + answer_ids}
 
@@ -99,7 +98,6 @@ def supervised_trainer(
     rows: Sequence[Mapping[str, Any]] | SupervisedDataset,
     tokenizer: Any,
     *,
-    column: str = "chosen",
     callbacks: list[Any] | None = None,
 ) -> ExactTrainer:
     """An `ExactTrainer` on `SupervisedDataset`; its arguments and errors are those of both.
@@ -109,7 +107,7 @@ def supervised_trainer(
     return ExactTrainer(
         model=model,
         args=args,
-        train_dataset=rows if isinstance(rows, SupervisedDataset) else SupervisedDataset(rows, tokenizer, column),
+        train_dataset=rows if isinstance(rows, SupervisedDataset) else SupervisedDataset(rows, tokenizer),
         data_collator=AnswerCollator(tokenizer, model),
         callbacks=callbacks,
     )

@@ -100,10 +100,10 @@ class TrajectoryDataset(SupervisedDataset):
         for schemas in told.values():
             check_shows_tools(tokenizer, schemas, {})
         self._frame = ResultFrame(tokenizer, {})
-        super().__init__(rows, tokenizer, "completion")
+        super().__init__(rows, tokenizer)
 
-    def _encode(self, row: Mapping[str, Any], tokenizer: Any, column: str) -> dict[str, list[int]]:
-        sample = encode_trajectory(row, tokenizer, self._schemas, self._frame, self._format)
+    def _encode(self, row: Mapping[str, Any]) -> dict[str, list[int]]:
+        sample = encode_trajectory(row, self._tokenizer, self._schemas, self._frame, self._format)
         flags = sample.given or [False] * len(sample.completion_ids)
         turns = [IGNORED if flag else token for token, flag in zip(sample.completion_ids, flags, strict=True)]
         return {

@@ -10,13 +10,14 @@ import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 
-from llm_rl.integrations.verl.memory import replay_memory, shared_requests
+from llm_rl.integrations.verl.memory import replay_memory, shared_request
 from llm_rl.integrations.verl.reward import is_truncated
 from llm_rl.integrations.verl.scoring import Critique, critic_outcome, pair_of, policy_outcome
 from llm_rl.raro import Pair, Prompts, RewardMatrix, RoleTemplate, extract_answer
@@ -145,10 +146,7 @@ class RAROAgentLoop(AgentLoopBase):
     async def _critic(
         self, info: Mapping[str, Any], step: int, sampling_params: dict[str, Any], row: Mapping[str, Any]
     ) -> AgentLoopOutput:
-        async def make() -> Request:
-            return await self._request(info, step, sampling_params, row)
-
-        request = await shared_requests().get(str(row["uid"]), make)
+        request = await shared_request(str(row["uid"]), partial(self._request, info, step, sampling_params, row))
         return self._critique(request, await self._write(self._asked(request), sampling_params))
 
     def _answer(self, info: Mapping[str, Any], written: Written, critiques: Sequence[Critique]) -> AgentLoopOutput:

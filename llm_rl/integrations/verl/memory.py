@@ -14,6 +14,7 @@ from llm_rl.training.storage import load_record, save_record
 
 ACTOR = "raro_replay"
 """The name of the actor that holds the memory; names are of one job."""
+_shared: WeakValueDictionary[str, asyncio.Future[Request]] = WeakValueDictionary()
 
 
 class StepMemory:
@@ -56,25 +57,12 @@ class StepMemory:
         self._recent = [pair for pair in self._recent if pair.step >= step]
 
 
-class SharedRequests:
-    """What the roll-outs of one prompt are all asked; they run in one process."""
-
-    def __init__(self) -> None:
-        self._requests: WeakValueDictionary[str, asyncio.Task[Request]] = WeakValueDictionary()
-
-    async def get(self, uid: str, make: Callable[[], Awaitable[Request]]) -> Request:
-        """The request of a prompt: made by the first roll-out that asks, while any is under way."""
-        task = self._requests.get(uid)
-        if task is None:
-            task = asyncio.ensure_future(make())
-            self._requests[uid] = task
-        return await task
-
-
-@cache
-def shared_requests() -> SharedRequests:
-    """Those of this process."""
-    return SharedRequests()
+async def shared_request(uid: str, make: Callable[[], Awaitable[Request]]) -> Request:
+    """What the roll-outs of a prompt, all in one process, are asked: made by the first, while any is under way."""
+    task = _shared.get(uid)
+    if task is None:
+        _shared[uid] = task = asyncio.ensure_future(make())
+    return await task
 
 
 @cache

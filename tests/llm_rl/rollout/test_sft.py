@@ -27,7 +27,7 @@ def test_the_answer_and_its_end_alone_have_labels():
         "input_ids": [*ids["red green"], *ids["sky"], end],
         "labels": [-100] * len(ids["red green"]) + [*ids["sky"], end],
     }
-    (item,) = SupervisedDataset([{"prompt": MESSAGES, "answer": "moon"}], tokenizer(), "answer").items
+    (item,) = SupervisedDataset([{"prompt": MESSAGES, "chosen": "moon"}], tokenizer()).items
     assert tokenizer().decode(item["input_ids"]) == "user red assistantmoon<|end|>"
     assert [label for label in item["labels"] if label != -100] == [*ids["moon"], end]
     assert item["labels"][: len(ids["user red assistant"])] == [-100] * len(ids["user red assistant"])

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 import torch
 
-from llm_rl.integrations.verl.memory import SharedRequests, StepMemory
+from llm_rl.integrations.verl.memory import StepMemory, shared_request
 from llm_rl.integrations.verl.scoring import (
     Critique,
     critic_outcome,
@@ -118,7 +118,7 @@ def test_a_saved_memory_goes_on_as_the_one_that_was_saved(tmp_path, mode):
 
 
 def test_roll_outs_of_a_prompt_share_what_they_are_asked():
-    requests, made = SharedRequests(), []
+    made = []
 
     async def make():
         await asyncio.sleep(0)
@@ -126,7 +126,7 @@ def test_roll_outs_of_a_prompt_share_what_they_are_asked():
         return made[-1]
 
     async def ask():
-        return await asyncio.gather(*(requests.get(uid, make) for uid in "aabab"))
+        return await asyncio.gather(*(shared_request(uid, make) for uid in "aabab"))
 
     found = asyncio.run(ask())
     assert len(made) == 2
