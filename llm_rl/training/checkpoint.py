@@ -10,13 +10,12 @@ next save removes. Each checkpoint says what it consists of (`llm_rl.training.ma
 import pickle  # nosec B403 # for the name of the error that torch.load raises
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import broadcast_object_list
 from safetensors import SafetensorError
 from torch import nn
 from transformers import PreTrainedModel, TrainingArguments
@@ -29,6 +28,7 @@ from llm_rl.training.errors import CheckpointError
 from llm_rl.training.finite import check_weights
 from llm_rl.training.identity import LENGTH, check_changes, compare_identity, fingerprint, identity_of, save_identity
 from llm_rl.training.manifest import checkpoint_to_resume, checkpoints_of, write_manifest
+from llm_rl.training.processes import first_says
 from llm_rl.training.quiet import without_bars
 from llm_rl.training.run_folder import check_writable, run_lock, start_anew
 from llm_rl.training.sharding import SHARDS, is_sharded, load_optimizer, load_weights, save_shards, whole, whole_weights
@@ -103,27 +103,12 @@ class ExactTrainer(CheckedTrainer):
         self._settings = identity_of(self.args)  # of now: trainers set some arguments themselves
         run = Path(self.args.output_dir)
         with ExitStack() as held:
-            self._agree(lambda: held.enter_context(run_lock(run)))
-            found, changed = self._agree(lambda: self._starting_point(run, resume_from_checkpoint))
+            first_says(lambda: held.enter_context(run_lock(run)), CheckpointError)
+            found, changed = first_says(lambda: self._starting_point(run, resume_from_checkpoint), CheckpointError)
             self._to_load, self.changed = found, frozenset(changed)
             return super().train(resume_from_checkpoint=found, **kwargs)
 
     # Where a run starts
-
-    def _agree(self, action: Callable[[], Any]) -> Any:
-        """The value of an action of the first process, or its error, in all of them; a collective call."""
-        outcome: list[Any] = [None, None]
-        if self.args.process_index == 0:
-            try:
-                outcome[0] = action()
-            except CheckpointError as error:
-                outcome[1] = error
-        if self.args.world_size > 1:
-            outcome = [outcome[0], None if outcome[1] is None else CheckpointError(str(outcome[1]))]
-            broadcast_object_list(outcome)
-        if outcome[1] is not None:
-            raise outcome[1]
-        return outcome[0]
 
     def _starting_point(self, run: Path, asked: str | bool | None) -> tuple[str | None, list[str]]:
         """The checkpoint to go on from, if any, and what has changed since it was written."""

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -35,12 +35,19 @@ def is_first() -> bool:
     return not dist.is_initialized() or dist.get_rank() == 0
 
 
-def first_says(action: Callable[[], Value]) -> Value:
-    """The value of an action of the first process, in all of them; a collective call, which waits for the first."""
-    found: list[Value | None] = [action() if is_first() else None]
+def first_says(action: Callable[[], Value], error: type[Exception] | tuple[()] = ()) -> Value:
+    """The value of an action of the first process, or its error of a kind, in all of them; a collective call."""
+    found: list[Any] = [None, None]
+    if is_first():
+        try:
+            found[0] = action()
+        except error as raised:
+            found[1] = raised
     if dist.is_initialized():
         dist.broadcast_object_list(found)
-    return found[0]  # type: ignore[return-value]
+    if found[1] is not None:
+        raise found[1]
+    return found[0]
 
 
 @torch.no_grad()
