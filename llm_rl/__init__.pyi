@@ -23,8 +23,8 @@ from .rollout.reward_model import RewardModel as RewardModel
 from .rollout.reward_model import TextJudge as TextJudge
 from .rollout.sampling import ScoredCompletions as ScoredCompletions
 from .rollout.sampling import sample_and_score as sample_and_score
+from .rollout.server.client import ServerError as ServerError
 from .rollout.server.engine import ServerEngine as ServerEngine
-from .rollout.server.errors import ServerError as ServerError
 from .rollout.server.process import ServerProcess as ServerProcess
 from .rollout.sft import supervised_trainer as supervised_trainer
 from .rollout.trainer import RolloutTrainer as RolloutTrainer

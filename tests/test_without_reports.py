@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 CALLS = {
-    "from llm_rl.training.logs import read_json_lines; read_json_lines('README.md')": "pandas",
+    "from llm_rl.training.callbacks import read_json_lines; read_json_lines('README.md')": "pandas",
     "from scripts.benchmarks.order_plot import plot_order; plot_order({'a': None}, 'a.png')": "matplotlib",
     "from dllm_rl import UnmaskArguments; UnmaskArguments('a', report_to='tensorboard')": "tensorboard",
 }

@@ -11,14 +11,13 @@ from llm_rl.dpo.arguments import DPOArguments
 from llm_rl.dpo.pairs import PairBatch, PairDataset
 from llm_rl.rollout.data import RolloutBatch
 from llm_rl.rollout.pictures import refuse_pictures
-from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, deal_out, positions_of
+from llm_rl.rollout.scored import ScoredTrainer
+from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, positions_of
 from llm_rl.rollout.symptoms import warn_of_text_prompts
-from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
-from llm_rl.training.passes import Shards
 
 
-class DPOTrainer(BufferedTrainer):
+class DPOTrainer(ScoredTrainer):
     """A `transformers.Trainer` that raises the probability of chosen completions over that of rejected ones.
 
     Nothing is sampled. Rows that do not fill the last optimizer step of an epoch are left out of it.
@@ -76,16 +75,13 @@ class DPOTrainer(BufferedTrainer):
             processing_class.eos_token_id if processing_class.pad_token_id is None else processing_class.pad_token_id
         )
         self.scorer = PolicyScorer(self.model, temperature=1.0)
-        self.reference: ReferenceModel | None = ReferenceModel(self.model, 1.0, ref_model)
+        self.reference = ReferenceModel(self.model, 1.0, ref_model)
         self._precomputed: dict[PairDataset, Tensor] = {}
         if args.precompute_ref_log_probs:
             for data in (self.train_dataset, self.eval_dataset):
                 if data is not None:
                     self._precomputed[data] = self._reference_of_all(data)
             self.reference = None
-
-    def _shard(self, shards: Shards) -> None:
-        deal_out(shards, self.model, self.reference)
 
     # Batches
 
@@ -118,9 +114,8 @@ class DPOTrainer(BufferedTrainer):
         return batch
 
     def _reference_sums(self, batch: PairBatch) -> Tensor:
-        with self.accelerator.autocast():
-            logps = self.reference.logprobs(batch.completions)  # type: ignore[union-attr]
-        return masked_sum(logps, batch.completions.completion_mask, -1).view(2, -1)
+        pairs = batch.completions
+        return masked_sum(self._reference_logps(pairs), pairs.completion_mask, -1).view(2, -1)
 
     def _reference_of_all(self, data: PairDataset) -> Tensor:
         """`(2, pairs)`: the reference's log-probabilities of all pairs, each process's share added up."""
@@ -146,8 +141,7 @@ class DPOTrainer(BufferedTrainer):
     def _losses(self, model: nn.Module, batch: PairBatch, metrics: MetricAccumulator) -> Tensor:
         """The loss of each pair, `(B,)`; adds what is logged to `metrics`."""
         mask = batch.completions.completion_mask
-        with self.accelerator.autocast():
-            tokens = self.scorer(model, batch.completions).logprobs  # (2 B, T)
+        tokens = self._get_per_token_logps_and_entropies(model, batch.completions).logprobs  # (2 B, T)
         logps = masked_sum(tokens, mask, -1).view(2, -1)  # (2, B)
         assert batch.reference is not None  # `_pairs` has asked it
         self._record(metrics, logps.detach(), batch.reference)
@@ -184,20 +178,14 @@ class DPOTrainer(BufferedTrainer):
         Raises:
             ValueError: There are no rows, or they are new ones and the reference was precomputed.
         """
-        data = self.eval_dataset if eval_dataset is None else eval_dataset
-        if not data:
-            raise ValueError("evaluate has no rows; pass eval_dataset here or to the trainer")
-        if not isinstance(data, PairDataset):
+        data, metrics = self.eval_dataset if eval_dataset is None else eval_dataset, MetricAccumulator()
+        if data and not isinstance(data, PairDataset):
             data = PairDataset("eval_dataset", data, *self._encoding)
-        metrics, size = MetricAccumulator(), self.args.per_device_eval_batch_size
-        mine = range(self.args.process_index, len(data), self.args.world_size)
-        with evaluation_mode(self.model), self.together():
-            for start in range(0, len(mine), size):
-                batch = self._pairs([data[index] for index in mine[start : start + size]], data)
-                losses = self._losses(self.model, batch, metrics)
-                metrics.add_ratio("loss", losses.sum(), len(losses))
-        return self._log_evaluation(metrics, metric_key_prefix)
 
-    def predict(self, *args: Any, **kwargs: Any) -> Any:
-        """Not there: pairs have losses, no outputs to collect; raises `NotImplementedError`."""
-        raise NotImplementedError("predict is not supported by DPOTrainer; evaluate(rows) gives the pairs' losses")
+        def record(items: list[Any]) -> None:
+            losses = self._losses(self.model, self._pairs(items, data), metrics)
+            metrics.add_ratio("loss", losses.sum(), len(losses))
+
+        with evaluation_mode(self.model):
+            self._evaluate_rows(data, record)
+        return self._log_evaluation(metrics, metric_key_prefix)

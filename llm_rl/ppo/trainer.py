@@ -1,6 +1,7 @@
 """`PPOTrainer`: proximal policy optimization with a value function (arXiv:1707.06347); see docs/ppo.md."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from llm_rl.core import (
     whiten,
 )
 from llm_rl.ppo.arguments import PPOArguments
-from llm_rl.ppo.batches import PPOBatch
 from llm_rl.ppo.value_function import PolicyWithValue, ValueFunction, load_value_function, save_value_function, trunk_of
 from llm_rl.rollout.data import RolloutBatch, Sample
 from llm_rl.rollout.scoring import positions_of
@@ -33,6 +33,25 @@ from llm_rl.tools.trainer import EpisodeTrainer
 from llm_rl.training.checkpoint import named_damage
 from llm_rl.training.modes import evaluation_mode
 from llm_rl.training.symptoms import Symptom
+
+
+@dataclass(kw_only=True)
+class PPOBatch(RolloutBatch):
+    """A micro-batch of completions with an advantage for each token.
+
+    Attributes:
+        old_values: float32 `(B, T)`, V of the state before each token, at sampling.
+        returns: float32 `(B, T)`, what the value function is fitted to.
+        token_advantages: float32 `(B, T)`.
+        last_values: float32 `(B,)`, V at sampling behind completions that were cut off, 0 behind others; None: all 0.
+        explained_variance: Scalar of the whole roll-out; NaN where its returns do not vary.
+    """
+
+    old_values: Tensor | None = None
+    returns: Tensor | None = None
+    token_advantages: Tensor | None = None
+    last_values: Tensor | None = None
+    explained_variance: Tensor | None = None
 
 
 class PPOTrainer(EpisodeTrainer):

@@ -15,13 +15,12 @@ from llm_rl.core import MetricAccumulator, PolicyTensors, Scale, loss_counts, ma
 from llm_rl.grpo.trainer import grpo_surrogate
 from llm_rl.raro.arguments import RAROArguments
 from llm_rl.raro.batches import RoleBatch, RoleSample, Room, TokenBudgetEngine, role_batches
-from llm_rl.raro.critic import REPLAY, TRAIN, CriticPass, Critique, Request, labels_of, told_apart
+from llm_rl.raro.critic import REPLAY, TRAIN, CriticPass, CriticWarmUp, Critique, Request, labels_of, told_apart
 from llm_rl.raro.labels import Label
 from llm_rl.raro.monitors import SYMPTOMS, record_groups
 from llm_rl.raro.objective import joint_loss, role_advantages
 from llm_rl.raro.prompts import extract_answer
 from llm_rl.raro.replay import Pair, ReplayBuffer, question_key
-from llm_rl.raro.warmup import CriticWarmUp
 from llm_rl.rollout.completions import record_lengths
 from llm_rl.rollout.data import RolloutBatch, Sample, decode_completion, encode_prompt
 from llm_rl.rollout.generation import GenerationEngine
@@ -333,29 +332,15 @@ class RAROTrainer(RolloutTrainer):
 
     # Evaluation
 
-    def evaluate(
-        self,
-        eval_dataset: Any = None,
-        ignore_keys: list[str] | None = None,
-        metric_key_prefix: str = "eval",
-        *,
-        greedy: bool = False,
-    ) -> dict[str, float]:
-        """One answer to each question: what verifiers say of it, and the critic, in both orders.
-
-        Arguments as in `RolloutTrainer.evaluate`; the critic is sampled, be the policy `greedy` or not.
-
-        Returns:
-            "<prefix>_verified/<name>", "<prefix>_policy/…" and "<prefix>_critic/…"; over all processes.
-
-        Raises:
-            ValueError: There are no rows, or one is none of RARO's.
-        """
-        rows = None if eval_dataset is None else self.args.rows(eval_dataset)
-        return super().evaluate(rows, ignore_keys, metric_key_prefix, greedy=greedy)
+    def _rows_of(self, data: Any) -> Any:
+        return self.args.rows(data)
 
     def _record_evaluation(self, metrics: MetricAccumulator, samples: Sequence[Sample], per_function: Tensor) -> None:
-        """Adds no "reward_mean" but "policy/reward_mean", 0 for completions without an answer, and the critic's."""
+        """Adds what verifiers say of one answer to each question, and the critic, in both orders.
+
+        There is no "reward_mean" but "policy/reward_mean", 0 for completions without an answer. The critic is sampled,
+        be the policy greedy or not.
+        """
         self._record_samples(metrics, samples, per_function)
         answers = [self._pair(sample) for sample in samples]
         pairs = [pair for pair in self._with_room(answers, metrics) if pair is not None]

@@ -13,8 +13,7 @@ import torch
 from accelerate.utils import gather_object, set_seed
 from torch import Tensor, nn
 
-from llm_rl.core import MAX_LOG_RATIO, MetricAccumulator, TokenStatistics, loss_counts, masked_sum, record_monitors
-from llm_rl.core.mismatch import record_mismatch
+from llm_rl.core import MetricAccumulator, loss_counts, record_monitors
 from llm_rl.rollout.arguments import RolloutArguments
 from llm_rl.rollout.completion_log import CompletionLog, completion_records
 from llm_rl.rollout.completions import (
@@ -33,15 +32,14 @@ from llm_rl.rollout.offloading import moments_and_gradients, on_host, refuse_idl
 from llm_rl.rollout.pictures import Pictures, blind_engine, reads_pictures, refuse_pictures
 from llm_rl.rollout.rewards import RewardFunctions, RewardFunctionsGiven
 from llm_rl.rollout.sampling import keep_scores, score_samples
-from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model, deal_out, reference_kl
+from llm_rl.rollout.scored import ScoredTrainer
+from llm_rl.rollout.scoring import PolicyScorer, ReferenceModel, causal_model
 from llm_rl.rollout.symptoms import CUT_OFF, NO_SPREAD, warn_of_clamps, warn_of_text_prompts
-from llm_rl.training.buffered import BufferedTrainer
 from llm_rl.training.modes import evaluation_mode
-from llm_rl.training.passes import Shards
 from llm_rl.training.symptoms import Symptom
 
 
-class RolloutTrainer(BufferedTrainer):
+class RolloutTrainer(ScoredTrainer):
     """A `transformers.Trainer` whose batches are sampled from the policy and scored by reward functions.
 
     One roll-out is `args.completions_per_rollout` completions a process; it is kept while it serves
@@ -143,9 +141,6 @@ class RolloutTrainer(BufferedTrainer):
         if args.log_completions:
             self.add_callback(self.completion_log)
 
-    def _shard(self, shards: Shards) -> None:
-        deal_out(shards, self.model, self.reference)
-
     def _check_row(self, row: Any) -> None:
         """Raises `ValueError` for a row that training or evaluation could not use; a subclass may ask for more."""
         prompt_ids(row, causal_model(self.model), self.processing_class, self.sampling, self._template_arguments)
@@ -221,18 +216,6 @@ class RolloutTrainer(BufferedTrainer):
         gathered = gather_object(records)
         if self.is_world_process_zero():
             self.completion_log.add(gathered)
-
-    def _reference_kl(self, model: nn.Module, inputs: RolloutBatch, logps: Tensor | None, mask: Tensor) -> Tensor:
-        """KL(π ‖ π_ref) a token, `(B, T)`, by `args.kl_estimator`; logged as "kl"."""
-        if self.args.kl_estimator == "full":
-            with self.accelerator.autocast():
-                kl = self.reference.full_divergence(self.scorer, model, inputs)  # type: ignore[union-attr]
-        else:
-            kl = reference_kl(logps, inputs.ref_per_token_logps, mask, self.args.kl_estimator)
-            far = (logps.detach() - inputs.ref_per_token_logps).abs() >= MAX_LOG_RATIO  # type: ignore[union-attr,operator]
-            self.metrics.add_ratio("kl_clamped_frac", (far & mask).sum(), mask.sum())
-        self.metrics.add_ratio("kl", masked_sum(kl.detach(), mask), mask.sum())
-        return kl
 
     def _generate_completions(self, rows: Sequence[Mapping[str, Any]], num_generations: int) -> list[Sample]:
         """Samples of each row, a row's side by side."""
@@ -331,11 +314,7 @@ class RolloutTrainer(BufferedTrainer):
             self._score_old_policy(batches)
         if self.reference is not None and self.args.kl_estimator != "full":
             for batch in batches:
-                self._score_by_reference(batch)
-
-    def _score_by_reference(self, batch: RolloutBatch) -> None:
-        with self.accelerator.autocast():
-            batch.ref_per_token_logps = self.reference.logprobs(batch)  # type: ignore[union-attr]
+                batch.ref_per_token_logps = self._reference_logps(batch)
 
     @property
     def _needs_old_policy(self) -> bool:
@@ -348,18 +327,9 @@ class RolloutTrainer(BufferedTrainer):
             for batch in micro_batches:
                 batch.old_per_token_logps = self._get_per_token_logps_and_entropies(self.model, batch).logprobs
 
-    def _get_per_token_logps_and_entropies(self, model: nn.Module, inputs: RolloutBatch) -> TokenStatistics:
-        """Log-probabilities and entropies of the completion tokens, `(B, T)` each."""
-        with self.accelerator.autocast():
-            return self.scorer(model, inputs)
-
     def _compute_loss_and_metrics(self, model: nn.Module, inputs: RolloutBatch) -> Tensor:
         """This micro-batch's share of the optimizer step's loss; shares add up over micro-batches and processes."""
         raise NotImplementedError(f"{type(self).__name__} has no _compute_loss_and_metrics; a subclass says what it is")
-
-    def _record_mismatch(self, inputs: RolloutBatch, old_logps: Tensor, mask: Tensor) -> None:
-        if inputs.sampling_per_token_logps is not None:
-            record_mismatch(self.metrics, old_logps, inputs.sampling_per_token_logps, mask)
 
     # The update
 
@@ -406,26 +376,24 @@ class RolloutTrainer(BufferedTrainer):
         Raises:
             ValueError: There are no rows.
         """
-        rows = self.eval_dataset if eval_dataset is None else as_rows(eval_dataset)
-        if rows is None or not len(rows):
-            raise ValueError("evaluate has no rows; pass eval_dataset here or to the trainer")
+        rows = self.eval_dataset if eval_dataset is None else self._rows_of(eval_dataset)
         metrics, kept = MetricAccumulator(), self.sampling
-        size = self.args.per_device_eval_batch_size
-        mine = range(self.args.process_index, len(rows), self.args.world_size)
+
+        def record(batch: list[Any]) -> None:
+            samples = self._generate_completions(batch, 1)
+            self._record_evaluation(metrics, samples, self._compute_rewards_per_func(samples))
+
         devices = [] if self.args.device.type == "cpu" else [self.args.device]
         # Seeded alike every time, and training's own random numbers go on as if nothing had been.
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(self.args.seed + self.args.process_index)
             self.sampling, self._reward_metrics = replace(kept, greedy=greedy), metrics
             try:
-                with self.together():
-                    for start in range(0, len(mine), size):
-                        samples = self._generate_completions([rows[index] for index in mine[start : start + size]], 1)
-                        self._record_evaluation(metrics, samples, self._compute_rewards_per_func(samples))
+                self._evaluate_rows(rows, record)
             finally:
                 self.sampling, self._reward_metrics = kept, self.metrics
         return self._log_evaluation(metrics, metric_key_prefix)
 
-    def predict(self, *args: Any, **kwargs: Any) -> Any:
-        """Not there: a roll-out has rewards, no outputs to collect; raises `NotImplementedError`."""
-        raise NotImplementedError("predict is not supported with roll-outs; evaluate(rows) gives their rewards")
+    def _rows_of(self, data: Any) -> Any:
+        """The rows of a data set as training has them."""
+        return as_rows(data)

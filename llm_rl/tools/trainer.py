@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -18,8 +19,10 @@ from llm_rl.rollout.turns import NextTurn, Partner, TextPartner, joined, play_tu
 from llm_rl.tools.arguments import EpisodeArguments
 from llm_rl.tools.calls import CallFormat
 from llm_rl.tools.episodes import EpisodePartner, begin, new_episode, offered, record_episodes, spoken
-from llm_rl.tools.marks import MARKS, marked_row
 from llm_rl.tools.template import ResultFrame, check_shows_tools
+
+MARKS = ("⟦", "⟧")
+"""What stands around tokens that are trained on."""
 
 
 class EpisodeTrainer(RolloutTrainer):
@@ -184,3 +187,15 @@ class EpisodeTrainer(RolloutTrainer):
         if self.toolbox is not None:
             known["tools"] = self.toolbox.schemas
         return known
+
+
+def marked_row(batch: RolloutBatch, row: int, tokenizer: Any) -> str:
+    """The text of a row, special tokens included, with each run of tokens that its loss is taken of between `MARKS`."""
+    there, prompt = batch.completion_mask[row], batch.prompt_ids[row][batch.prompt_mask[row]].tolist()
+    ids = prompt + batch.completion_ids[row][there].tolist()
+    supervised = [False] * len(prompt) + batch.loss_mask[row][there].tolist()
+    text = ""
+    for trained, pairs in groupby(zip(ids, supervised, strict=True), key=lambda pair: pair[1]):
+        run = tokenizer.decode([token for token, _ in pairs], skip_special_tokens=False)
+        text += run.join(MARKS) if trained else run
+    return text

@@ -6,6 +6,7 @@ from .budget import rows_after as rows_after
 from .budget import train_to_budget as train_to_budget
 from .budget import trapezoid as trapezoid
 from .callbacks import MetricsWriter as MetricsWriter
+from .callbacks import read_json_lines as read_json_lines
 from .callbacks import write_json_lines as write_json_lines
 from .command_line import USER_ERRORS as USER_ERRORS
 from .command_line import fail as fail
@@ -16,7 +17,6 @@ from .command_line import need_writable as need_writable
 from .command_line import parse as parse
 from .command_line import user_errors as user_errors
 from .errors import CheckpointError as CheckpointError
-from .logs import read_json_lines as read_json_lines
 from .lora import add_lora as add_lora
 from .output_folder import LAST as LAST
 from .output_folder import RECORD as RECORD

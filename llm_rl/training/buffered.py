@@ -1,6 +1,7 @@
 """`BufferedTrainer`: roll-outs that serve several updates, in one process or several, and resume exactly."""
 
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -258,6 +259,16 @@ class BufferedTrainer(ExactTrainer):
         if self.is_world_process_zero():
             self._warnings.check(line)
 
+    def _evaluate_rows(self, rows: Any, record: Callable[[list[Any]], None]) -> None:
+        """Has this process's rows recorded, a batch at a time; `ValueError` where there are none."""
+        if rows is None or not len(rows):
+            raise ValueError("evaluate has no rows; pass eval_dataset here or to the trainer")
+        mine = range(self.args.process_index, len(rows), self.args.world_size)
+        size = self.args.per_device_eval_batch_size
+        with self.together():
+            for start in range(0, len(mine), size):
+                record([rows[index] for index in mine[start : start + size]])
+
     def _log_evaluation(self, metrics: MetricAccumulator, prefix: str) -> dict[str, float]:
         """Logs an evaluation's metrics, and tells callbacks; what training has recorded waits for its own line."""
         metrics.reduce()
@@ -265,6 +276,10 @@ class BufferedTrainer(ExactTrainer):
         super().log(found)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, found)
         return found
+
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        """Not there: batches that the trainer makes have no outputs to collect; raises `NotImplementedError`."""
+        raise NotImplementedError(f"predict is not supported by {type(self).__name__}; evaluate rows instead")
 
     def floating_point_ops(self, inputs: Any) -> int:
         """0: the number of tokens is known only after the roll-out."""

@@ -1,13 +1,17 @@
-"""What trainers of both families log, as JSON lines."""
+"""What trainers of both families log, as JSON lines, written and read back."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback, TrainerState
 
+from llm_rl.training.reports import load_pandas
 from llm_rl.training.storage import write_text_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def append_json_line(path: Path, record: dict[str, Any]) -> None:
@@ -19,6 +23,15 @@ def append_json_line(path: Path, record: dict[str, Any]) -> None:
 def write_json_lines(path: Path, records: Sequence[dict[str, Any]]) -> None:
     """Write a JSON-lines file, whole or not at all."""
     write_text_whole(path, "".join(json.dumps(record) + "\n" for record in records))
+
+
+def read_json_lines(path: str | Path) -> "pd.DataFrame":
+    """A JSON-lines file as a frame, one row a line.
+
+    Raises:
+        ModuleNotFoundError: pandas is not installed.
+    """
+    return load_pandas().DataFrame([json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()])
 
 
 class MetricsWriter(TrainerCallback):

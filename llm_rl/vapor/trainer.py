@@ -112,7 +112,7 @@ class VAPORTrainer(RolloutTrainer):
         """Adds the reference's log-probabilities of the pairs, and how many of the optimizer step were found."""
         micro_batches: list[Any] = super()._prepare_batch_inputs(samples)
         for batch in micro_batches:
-            self._score_by_reference(batch.pairs)
+            batch.pairs.ref_per_token_logps = self._reference_logps(batch.pairs)
         # Both responses of a pair have tokens or neither has.
         found = torch.stack([batch.pairs.loss_mask.any(-1).sum() // 2 for batch in micro_batches]).sum()
         self.settle()
@@ -155,7 +155,7 @@ class VAPORTrainer(RolloutTrainer):
         """Adds the preference metrics of the rows' pairs."""
         super()._record_evaluation(metrics, samples, per_function)
         batch = self._collate(samples, num_generations=1)
-        self._score_by_reference(batch.pairs)
+        batch.pairs.ref_per_token_logps = self._reference_logps(batch.pairs)
         with evaluation_mode(self.model):
             pair_logps = self._get_per_token_logps_and_entropies(self.model, batch.pairs).logprobs
         record_preferences(metrics, preference_pair(batch.pairs, pair_logps, len(samples)))

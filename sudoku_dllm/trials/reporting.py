@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import AutoModelForMaskedLM
 
-from llm_rl.training.logs import read_json_lines
+from llm_rl.training.callbacks import read_json_lines
 from llm_rl.training.output_folder import RECORD
 from llm_rl.training.reports import load_pyplot
 from llm_rl.training.storage import save_figure, write_text_whole

@@ -15,8 +15,7 @@ from torch import nn
 
 from llm_rl.rollout.generation import Completion, SamplingParams
 from llm_rl.rollout.scoring import causal_model
-from llm_rl.rollout.server.client import CompletionClient
-from llm_rl.rollout.server.errors import ServerError
+from llm_rl.rollout.server.client import CompletionClient, ServerError
 from llm_rl.rollout.server.probe import Probed, probe
 from llm_rl.rollout.server.process import SERVED, ServerProcess
 from llm_rl.rollout.server.protocol import as_completion, completion_body

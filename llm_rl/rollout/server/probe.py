@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from llm_rl.rollout.server.client import CompletionClient
-from llm_rl.rollout.server.errors import NoTokensError, ServerError, StaleWeightsError
+from llm_rl.rollout.server.client import CompletionClient, NoTokensError, ServerError, StaleWeightsError
 from llm_rl.rollout.server.protocol import scoring_body
 from llm_rl.training.modes import evaluation_mode
 

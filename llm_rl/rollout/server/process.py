@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from llm_rl.rollout.server.client import CompletionClient
-from llm_rl.rollout.server.errors import ServerError
+from llm_rl.rollout.server.client import CompletionClient, ServerError
 from llm_rl.rollout.server.protocol import scoring_body
 
 WATCH = Path(__file__).with_name("watch.py")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from llm_rl.rollout.generation import Completion, SamplingParams
-from llm_rl.rollout.server.errors import ServerError
+from llm_rl.rollout.server.client import ServerError
 from llm_rl.rollout.server.streams import Choice
 
 TOKENS = {"logprobs": 0, "return_token_ids": True, "return_tokens_as_token_ids": True, "ignore_eos": True}

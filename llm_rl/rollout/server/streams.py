@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPResponse
 from typing import Any
 
-from llm_rl.rollout.server.client import CompletionClient
-from llm_rl.rollout.server.errors import NoTokensError, ServerError
+from llm_rl.rollout.server.client import CompletionClient, NoTokensError, ServerError
 
 LOOK_AFTER = 0.2
 """Seconds between two looks at how long a server has been silent."""

@@ -12,8 +12,7 @@ import torch
 from llm_rl import add_lora
 from llm_rl.rollout.generation import Completion, SamplingParams
 from llm_rl.rollout.scoring import causal_model
-from llm_rl.rollout.server.client import CompletionClient
-from llm_rl.rollout.server.errors import ServerError
+from llm_rl.rollout.server.client import CompletionClient, ServerError
 from tests.helpers.warm_process import start_script
 from tests.llm_rl.helpers.tiny_grpo import move, new_model, tokenizer
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from llm_rl.raro.warmup import LEAST_LABELS, CriticWarmUp
+from llm_rl.raro.critic import LEAST_LABELS, CriticWarmUp
 from tests.llm_rl.helpers.tiny_raro import judged, numbered, raro_model, trainer
 from tests.llm_rl.helpers.watch import assert_same_weights, trained
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from llm_rl.training.callbacks import MetricsWriter
-from llm_rl.training.logs import read_json_lines
+from llm_rl.training.callbacks import MetricsWriter, read_json_lines
 
 
 def test_metrics_are_written_line_by_line(tmp_path: Path) -> None:

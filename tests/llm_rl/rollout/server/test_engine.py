@@ -11,9 +11,8 @@ from torch import nn
 
 from llm_rl.rollout.generation import SamplingParams
 from llm_rl.rollout.scoring import causal_model
-from llm_rl.rollout.server.client import CompletionClient
+from llm_rl.rollout.server.client import CompletionClient, ServerError, StaleWeightsError
 from llm_rl.rollout.server.engine import ServerEngine
-from llm_rl.rollout.server.errors import ServerError, StaleWeightsError
 from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.serving import EOS, PARAMS, PROMPTS, assert_sampled_from, policy, serving
 from tests.llm_rl.helpers.tiny_grpo import move, new_model, tokenizer

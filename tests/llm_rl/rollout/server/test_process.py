@@ -12,8 +12,8 @@ from torch import nn
 
 from llm_rl.rollout.generation import SamplingParams
 from llm_rl.rollout.scoring import causal_model
+from llm_rl.rollout.server.client import ServerError
 from llm_rl.rollout.server.engine import ServerEngine
-from llm_rl.rollout.server.errors import ServerError
 from llm_rl.rollout.server.process import WATCH, ServerProcess
 from tests.helpers.refusals import refused
 from tests.helpers.warm_process import with_root_first

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from llm_rl.rollout.server.client import CompletionClient
-from llm_rl.rollout.server.errors import ServerError
+from llm_rl.rollout.server.client import CompletionClient, ServerError
 from llm_rl.rollout.server.streams import Choice, complete
 from tests.helpers.refusals import refused
 

@@ -8,9 +8,8 @@ import pytest
 from transformers import TrainerCallback
 
 from llm_rl import ImportanceCorrection
-from llm_rl.rollout.server.client import CompletionClient
+from llm_rl.rollout.server.client import CompletionClient, ServerError
 from llm_rl.rollout.server.engine import ServerEngine
-from llm_rl.rollout.server.errors import ServerError
 from tests.helpers.refusals import refused
 from tests.llm_rl.helpers import tiny_grpo, tiny_ppo
 from tests.llm_rl.helpers.serving import free_port, policy, serving

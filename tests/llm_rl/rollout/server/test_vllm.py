@@ -19,8 +19,8 @@ from llm_rl import ImportanceCorrection
 from llm_rl.rollout.generation import SamplingParams
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.server import engine as engine_module
+from llm_rl.rollout.server.client import ServerError, StaleWeightsError
 from llm_rl.rollout.server.engine import ServerEngine
-from llm_rl.rollout.server.errors import ServerError, StaleWeightsError
 from llm_rl.rollout.server.process import ServerProcess
 from llm_rl.rollout.server.weights import save_adapter
 from scripts.benchmarks.grpo_contenders import VLLM_PROGRAM, Setting, make_trainer, model_folder
