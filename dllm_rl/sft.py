@@ -23,11 +23,7 @@ MIN_MASK_RATIO = 1e-3
 
 
 def mask_tokens(
-    input_ids: Tensor,
-    maskable: Tensor,
-    mask_id: int,
-    generator: torch.Generator | None = None,
-    uniforms: Tensor | None = None,
+    input_ids: Tensor, maskable: Tensor, mask_id: int, uniforms: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Corrupt sequences: a mask ratio t for each, then every maskable position is masked with probability t.
 
@@ -35,15 +31,14 @@ def mask_tokens(
         input_ids: int64 `(B, L)`.
         maskable: bool `(B, L)`, the positions that may be masked.
         mask_id: The mask token.
-        generator: Source of randomness on the tensors' device; None is the global one.
-        uniforms: `(B, 1 + L)` in [0, 1), for t and for each position, in place of the generator's.
+        uniforms: `(B, 1 + L)` in [0, 1), for t and for each position; None draws them from torch's global generator.
 
     Returns:
         The corrupted ids `(B, L)`, which positions were masked, bool `(B, L)`, and t `(B, 1)` in [0.001, 1).
     """
     if uniforms is None:
         rows, length = input_ids.shape
-        uniforms = torch.rand(rows, 1 + length, generator=generator, device=input_ids.device)
+        uniforms = torch.rand(rows, 1 + length, device=input_ids.device)
     ratio = MIN_MASK_RATIO + (1 - MIN_MASK_RATIO) * uniforms[:, :1]
     masked = (uniforms[:, 1:] < ratio) & maskable
     return input_ids.masked_fill(masked, mask_id), masked, ratio
@@ -68,7 +63,6 @@ def masked_diffusion_loss(
     mask_id: int,
     *,
     attention_mask: Tensor | None = None,
-    generator: torch.Generator | None = None,
     uniforms: Tensor | None = None,
     learned: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Tensor:
@@ -80,12 +74,11 @@ def masked_diffusion_loss(
         maskable: bool `(B, L)`, positions of the response that may be masked; at least one in each sequence.
         mask_id: The mask token.
         attention_mask: `(B, L)`, or None without padding.
-        generator: Source of randomness; None is the global one.
         uniforms: `(B, 1 + L)`, see `mask_tokens`.
         learned: Given the corrupted ids `(B, L)` and the masked positions, bool `(B, L)`, those that the loss counts;
             None is all, and with fewer the loss bounds nothing.
     """
-    corrupted, masked, ratio = mask_tokens(input_ids, maskable, mask_id, generator, uniforms)
+    corrupted, masked, ratio = mask_tokens(input_ids, maskable, mask_id, uniforms)
     if learned is not None:
         masked = learned(corrupted, masked)
     logits = model(input_ids=corrupted, attention_mask=attention_mask, logits_mask=masked).logits

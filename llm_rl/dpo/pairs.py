@@ -16,6 +16,7 @@ from llm_rl.rollout.data import (
     encode_answer,
     encode_prompt,
     is_conversation,
+    named_place,
     text_messages,
 )
 
@@ -39,15 +40,13 @@ class PairDataset(Dataset[dict[str, Any]]):
             raise ValueError("the tokenizer has no end token; set processing_class.eos_token")
         self.items: list[dict[str, Any]] = []
         for index in range(len(rows)):
-            try:
+            with named_place(f"row {index} of {name}"):
                 item = encode_pair(rows[index], tokenizer, chat_template_kwargs)
                 longest = len(item["prompt_ids"]) + max(len(item["chosen_ids"]), len(item["rejected_ids"]))
                 if room is not None and longest > room:
                     raise ValueError(
                         f"{longest} tokens exceed the model's {room} positions; shorten it or leave it out"
                     )
-            except ValueError as error:
-                raise ValueError(f"row {index} of {name}: {error}") from error
             self.items.append({"index": index, **item})
 
     def __len__(self) -> int:

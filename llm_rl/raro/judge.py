@@ -1,7 +1,6 @@
 """The critic of a model as the judge of a tournament (`llm_rl.raro.tournament`)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -68,7 +67,7 @@ class CriticJudge:
         self.metrics, self.tokens = MetricAccumulator(), 0
         self._points: dict[Match, float] = {}
         causal = causal_model(model)
-        params = replace(sampling_params(causal, tokenizer, args.critic_length, args.temperature), greedy=greedy)
+        params = sampling_params(causal, tokenizer, args.critic_length, args.temperature, greedy=greedy)
         engine = engine or TokenBudgetEngine(args.max_tokens_per_batch, share_prompts=args.sharing_prompts)
 
         def sample(rows: Sequence[dict[str, Any]], count: int) -> list[Sample]:

@@ -3,7 +3,7 @@
 import hashlib
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -139,5 +139,5 @@ class ReplayBuffer:
 
 def _held_once(pair: Pair) -> Pair:
     """The pair with the one object that stands for each equal text of the data set."""
-    names = ("question_id", "question", "expert_answer")
-    return replace(pair, **{name: sys.intern(str(getattr(pair, name))) for name in names})
+    shared = [sys.intern(str(text)) for text in (pair.question_id, pair.question, pair.expert_answer)]
+    return Pair(shared[0], shared[1], shared[2], pair.policy_answer, pair.step)

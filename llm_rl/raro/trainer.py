@@ -45,10 +45,8 @@ class RAROTrainer(RolloutTrainer):
         verifiers: Reward functions (`llm_rl.rollout.rewards`) that score the policy's completions for the log and in
             `evaluate` as "verified/<name>". Training never sees them.
         eval_dataset: Rows for `evaluate`.
-        ref_model: The reference model, as in `RolloutTrainer`.
         engine: What samples. None: `TokenBudgetEngine`; another one bounds its own memory.
-        callbacks: Callbacks, as in `transformers.Trainer`.
-        optimizers: Optimizer and scheduler, as in `transformers.Trainer`.
+        **kwargs: `ref_model`, `callbacks` and `optimizers`, as in `RolloutTrainer`.
 
     Raises:
         ValueError: A row is none of RARO's, the tokenizer lacks a chat template that the prompts go through, or one of
@@ -70,10 +68,8 @@ class RAROTrainer(RolloutTrainer):
         *,
         verifiers: RewardFunction | Sequence[RewardFunction] = (),
         eval_dataset: Any = None,
-        ref_model: nn.Module | None = None,
         engine: GenerationEngine | None = None,
-        callbacks: list[Any] | None = None,
-        optimizers: tuple[Any, Any] = (None, None),
+        **kwargs: Any,
     ) -> None:
         if args.prompt_format == "chat" and not processing_class.chat_template:
             raise ValueError("prompt_format='chat', but the tokenizer has no chat template; choose 'text', or set one")
@@ -86,12 +82,10 @@ class RAROTrainer(RolloutTrainer):
             args.rows(train_dataset),
             processing_class,
             eval_dataset=None if eval_dataset is None else args.rows(eval_dataset),
-            ref_model=ref_model,
             engine=TokenBudgetEngine(args.max_tokens_per_batch, share_prompts=args.sharing_prompts)
             if engine is None
             else engine,
-            callbacks=callbacks,
-            optimizers=optimizers,
+            **kwargs,
         )
         critic_sampling = replace(self.sampling, max_new_tokens=args.critic_length)
         self.room = Room(args.max_tokens_per_batch, positions_of(self.model))

@@ -6,13 +6,15 @@ from typing import Any
 from tqdm import tqdm
 
 from llm_rl.core import MetricAccumulator
-from llm_rl.rollout.data import Sample, check_row, encode_prompt
+from llm_rl.rollout.data import Sample, check_row, encode_prompt, named_place
 from llm_rl.rollout.generation import Completion, GenerationEngine, SamplingParams, cut_at_eos
 from llm_rl.rollout.pictures import check_takes, tokenizer_of
 from llm_rl.rollout.scoring import positions_of
 
 
-def sampling_params(causal: Any, tokenizer: Any, max_new_tokens: int, temperature: float) -> SamplingParams:
+def sampling_params(
+    causal: Any, tokenizer: Any, max_new_tokens: int, temperature: float, *, greedy: bool = False
+) -> SamplingParams:
     """End tokens are the tokenizer's and those of the model's settings, `ValueError` without any; one may pad."""
     tokenizer = tokenizer_of(tokenizer)
     configured = getattr(getattr(causal, "generation_config", None), "eos_token_id", None)
@@ -20,7 +22,7 @@ def sampling_params(causal: Any, tokenizer: Any, max_new_tokens: int, temperatur
     if not ends:
         raise ValueError("neither tokenizer nor model has an end token; set processing_class.eos_token")
     padding = min(ends) if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-    return SamplingParams(max_new_tokens, temperature, tuple(sorted(ends)), padding)
+    return SamplingParams(max_new_tokens, temperature, tuple(sorted(ends)), padding, greedy)
 
 
 def sample_completions(
@@ -111,10 +113,8 @@ def check_all_rows(name: str, rows: Any, check: Callable[[Any], object], *, quie
     columns: list[str] | None = None
     for index in tqdm(range(len(rows)), desc=f"Checking {name}", delay=2, disable=quiet):
         row = rows[index]
-        try:
+        with named_place(f"row {index} of {name}"):
             check(row)
-        except ValueError as error:
-            raise ValueError(f"row {index} of {name}: {error}") from error
         columns = sorted(row) if columns is None else columns
         if sorted(row) != columns:
             raise ValueError(

@@ -1,6 +1,7 @@
 """Prompts as text or chat messages, and what is kept of each completion. See docs/grpo.md."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -49,6 +50,15 @@ class Sample:
     def state_behind(self) -> list[int]:
         """The tokens that a next one would follow."""
         return [*self.prompt_ids, *self.completion_ids]
+
+
+@contextmanager
+def named_place(place: str) -> Iterator[None]:
+    """A section whose `ValueError` says in front where in the data it comes from."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
 
 
 def check_row(row: Any) -> Mapping[str, Any]:

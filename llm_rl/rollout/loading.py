@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
 
+from llm_rl.rollout.data import named_place
 from llm_rl.rollout.pictures import reads_pictures
 
 Row = TypeVar("Row")
@@ -42,10 +43,8 @@ def read_lines(path: str | Path, row_of: Callable[[str], Row], form: str) -> lis
     rows = []
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").split("\n"), start=1):
         if line.strip():
-            try:
+            with named_place(f"{path}, line {number}"):
                 rows.append(row_of(line))
-            except ValueError as error:
-                raise ValueError(f"{path}, line {number}: {error}") from error
     if not rows:
         raise ValueError(f"{path} has no row; write {form}")
     return rows

@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +142,9 @@ class TextJudge:
             raise ValueError(f"low={low} must be below high={high}")
         model, self.tokenizer = load_policy(model, tokenizer)
         self.model, self.ask, self.pattern, self.low, self.high = model.eval(), ask, re.compile(pattern), low, high
-        params = sampling_params(self.model, self.tokenizer, max_new_tokens, temperature or 1.0)
-        self.params, self.engine = replace(params, greedy=temperature == 0), engine or TransformersEngine()
+        how = max_new_tokens, temperature or 1.0
+        self.params = sampling_params(self.model, self.tokenizer, *how, greedy=temperature == 0)
+        self.engine = engine or TransformersEngine()
         self.__name__ = "judge"
 
     def __call__(

@@ -1,7 +1,6 @@
 """Completions with their rewards, in a trainer or without one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -78,7 +77,7 @@ def sample_and_score(
     model, tokenizer = load_policy(model, processing_class)
     refuse_pictures(tokenizer, *blind_engine(engine))
     causal, rewards = causal_model(model), RewardFunctions(reward_funcs, reward_weights, leave_out=True)
-    params = replace(sampling_params(causal, tokenizer, max_completion_length, temperature), greedy=greedy)
+    params = sampling_params(causal, tokenizer, max_completion_length, temperature, greedy=greedy)
     engine = TransformersEngine(share_prompts=None) if engine is None else engine
     asked = [rows[index] for index in range(len(rows))]
     samples = sample_completions(causal, engine, tokenizer, asked, num_generations, params, chat_template_kwargs or {})

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from llm_rl.core._checks import check_mask, check_positive
 from llm_rl.rollout.completions import completed, sampling_params
-from llm_rl.rollout.data import RolloutBatch, Sample, check_row, encode_prompt, plain_ids
+from llm_rl.rollout.data import RolloutBatch, Sample, check_row, encode_prompt, named_place, plain_ids
 from llm_rl.rollout.generation import GenerationEngine, TransformersEngine
 from llm_rl.rollout.scoring import PolicyScorer, causal_model, positions_of
 from llm_rl.rollout.spans import exact_text, incremental_offsets
@@ -150,10 +150,8 @@ def self_labelled_rows(
     labelled = []
     with torch.no_grad(), evaluation_mode(model):
         for index in range(len(rows)):
-            try:
+            with named_place(f"row {index}"):
                 labels, answer = labeller.label(rows[index])
-            except ValueError as error:
-                raise ValueError(f"row {index}: {error}") from error
             if labels:
                 labelled.append(
                     {**rows[index], "completion": _turns(answer, labels), "gains": [x.gain for x in labels]}

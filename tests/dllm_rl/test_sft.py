@@ -20,6 +20,11 @@ def tokens_and_maskable() -> tuple[Tensor, Tensor]:
     return ids, maskable
 
 
+def drawn(ids: Tensor, seed: int) -> Tensor:
+    """Uniforms for the masks of sequences."""
+    return torch.rand(len(ids), 1 + ids.shape[1], generator=torch.Generator().manual_seed(seed))
+
+
 def test_only_maskable_positions_are_masked() -> None:
     ids, maskable = (each.repeat(50, 1) for each in tokens_and_maskable())
     corrupted, masked, ratio = mask_tokens(ids, maskable, MASK)
@@ -31,7 +36,7 @@ def test_only_maskable_positions_are_masked() -> None:
 def test_positions_are_masked_at_the_rate_of_their_sequence() -> None:
     ids = torch.full((400, 500), 7)
     maskable = torch.ones_like(ids, dtype=torch.bool)
-    _, masked, ratio = mask_tokens(ids, maskable, MASK, torch.Generator().manual_seed(0))
+    _, masked, ratio = mask_tokens(ids, maskable, MASK, drawn(ids, 0))
     t = ratio[:, 0]
     # That none of 400 lies below 0.03 has a probability of 5e-6.
     assert MIN_MASK_RATIO <= float(t.min()) < 0.03 and 0.97 < float(t.max()) < 1
@@ -40,9 +45,9 @@ def test_positions_are_masked_at_the_rate_of_their_sequence() -> None:
     assert float(z.abs().max()) < 5 and float(z.std()) == pytest.approx(1, abs=0.2)
 
 
-def test_masking_depends_on_its_generator_alone() -> None:
+def test_masking_depends_on_its_uniforms_alone() -> None:
     ids, maskable = tokens_and_maskable()
-    found = [mask_tokens(ids, maskable, MASK, torch.Generator().manual_seed(seed))[0] for seed in (0, 0, 1)]
+    found = [mask_tokens(ids, maskable, MASK, drawn(ids, seed))[0] for seed in (0, 0, 1)]
     assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])
 
 
@@ -66,10 +71,10 @@ def test_loss_and_gradient_against_loops(padded) -> None:
         attention_mask[2, :1] = False
 
     def masks(seed: int) -> tuple[int, tuple[Tensor, Tensor, Tensor]]:
-        return seed, mask_tokens(ids, maskable, MASK, torch.Generator().manual_seed(seed))
+        return seed, mask_tokens(ids, maskable, MASK, drawn(ids, seed))
 
     seed, (corrupted, masked, ratio) = first_with(lambda drawn: int(drawn[1][1].any(1).sum()) >= 2, masks, seed=5)
-    options = {"attention_mask": attention_mask, "generator": torch.Generator().manual_seed(seed)}
+    options = {"attention_mask": attention_mask, "uniforms": drawn(ids, seed)}
     loss = masked_diffusion_loss(model, ids, maskable, MASK, **options)
     got = torch.autograd.grad(loss, list(model.parameters()))
     total = torch.zeros((), dtype=torch.float64)
@@ -88,14 +93,13 @@ def test_the_expected_loss_of_a_uniform_model_is_log_of_the_vocabulary() -> None
     model = make_model()
     with torch.no_grad():
         model.get_output_embeddings().weight.zero_()
-    ids, maskable = tokens_and_maskable()
     rows = 1500
+    ids, maskable = (each.repeat(rows, 1) for each in tokens_and_maskable())
     with torch.no_grad():
-        generator = torch.Generator().manual_seed(0)
-        loss = masked_diffusion_loss(model, ids.repeat(rows, 1), maskable.repeat(rows, 1), MASK, generator=generator)
+        loss = masked_diffusion_loss(model, ids, maskable, MASK, uniforms=drawn(ids, 0))
     # A mask counts 1/t with probability t: over t from the least rate up, its variance is log(1/least) − 1.
     variance = (math.log(1 / MIN_MASK_RATIO) - 1) / maskable.sum(1)
-    error = math.sqrt(float(variance.mean()) / (4 * rows))
+    error = math.sqrt(float(variance.mean()) / len(ids))
     assert float(loss) == pytest.approx(math.log(105), rel=5 * error) and 5 * error < 0.11
 
 

@@ -17,13 +17,14 @@ from llm_rl.core._checks import check_count, check_mask
 from llm_rl.core._options import option
 from llm_rl.grpo.extensions.base import Extension
 from llm_rl.rollout.completions import prompt_ids
-from llm_rl.rollout.data import RolloutBatch, Sample, encode_answer
+from llm_rl.rollout.data import RolloutBatch, Sample, encode_answer, named_place
 from llm_rl.rollout.generation import SamplingParams
 from llm_rl.rollout.loading import as_rows
 from llm_rl.rollout.pictures import tokenizer_of
 from llm_rl.rollout.scoring import causal_model, positions_of
 from llm_rl.rollout.trainer import RolloutTrainer
 from llm_rl.training.identity import fingerprint
+from llm_rl.training.sampler import RepeatedBatchSampler
 
 
 @dataclass
@@ -132,10 +133,10 @@ class ExpertAnswers:
         self, rows: Any, causal: Any, tokenizer: Any, params: SamplingParams, chat_template_kwargs: Any, seed: int
     ) -> None:
         room = positions_of(causal) or math.inf
-        self.seed, self.pad_id, self.samples = seed, params.pad_token_id, []
+        self.pad_id, self.samples = params.pad_token_id, list[Sample]()
         for index in range(len(rows)):
             row = rows[index]
-            try:
+            with named_place(f"row {index} of Chord"):
                 text = _answer(row)
                 before = prompt_ids(row, causal, tokenizer, params, chat_template_kwargs)
                 words = tokenizer_of(tokenizer)
@@ -143,27 +144,18 @@ class ExpertAnswers:
                 ids = encode_answer(text, words, end)
                 if len(before) + len(ids) > room:
                     raise ValueError(f"{len(before)} + {len(ids)} tokens exceed the model's {room} positions")
-            except ValueError as error:
-                raise ValueError(f"row {index} of Chord: {error}") from error
             self.samples.append(Sample(row, before, ids, truncated=False))
         if not self.samples:
             raise ValueError("Chord has no rows; give expert answers, or leave it out")
-        self._order: tuple[int, list[int]] = (-1, [])
+        self._order = RepeatedBatchSampler(len(self.samples), block=1, repeats=1, seed=seed)
 
     def take(self, first: int, count: int) -> list[Sample]:
         """`count` answers from place `first` of an endless series of shuffled passes."""
-        return [self.samples[self._at(place)] for place in range(first, first + count)]
+        return [self.samples[index] for place in range(first, first + count) for index in self._order.block_at(place)]
 
     def batch(self, samples: Sequence[Sample], device: torch.device | str) -> RolloutBatch:
         """The padded tensors of answers."""
         return RolloutBatch.collate(samples, self.pad_id, device=device)
-
-    def _at(self, place: int) -> int:
-        epoch, index = divmod(place, len(self.samples))
-        if self._order[0] != epoch:
-            generator = torch.Generator().manual_seed(self.seed + epoch)
-            self._order = epoch, torch.randperm(len(self.samples), generator=generator).tolist()
-        return self._order[1][index]
 
 
 def _answer(row: Any) -> str:

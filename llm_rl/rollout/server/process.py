@@ -102,10 +102,10 @@ class ServerProcess:
             self._end()
         self._process = self._end = None
 
-    def last_lines(self, count: int = 80) -> str:
+    def last_lines(self) -> str:
         """What the server wrote last; vLLM tells the cause before two tracebacks of what followed from it."""
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return "\n".join(lines[-count:])
+        return "\n".join(lines[-80:])
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
