@@ -203,10 +203,8 @@ def check_lam(lam: float) -> None:
         raise ValueError(f"lam must be 0 or larger and finite, got {lam!r}")
 
 
-def unmask_rewards(
-    judged: Tensor, definite: Tensor, scored: Tensor, right: Tensor, lam: float, dtype: torch.dtype = torch.float32
-) -> Tensor:
-    """The reward r(s, a) of B choices, `(B,)`; its expectation is `objective.log_expected_reward`, in logarithms.
+def unmask_rewards(judged: Tensor, definite: Tensor, scored: Tensor, right: Tensor, lam: float) -> Tensor:
+    """The reward r(s, a) of B choices, fp32 `(B,)`; its expectation is `objective.log_expected_reward`, in logarithms.
 
     Args:
         judged: bool `(B,)`, whether the position is judged.
@@ -214,6 +212,5 @@ def unmask_rewards(
         scored: bool `(B,)`, whether λ is paid for the answer's token alone.
         right: bool `(B,)`, whether the token is the answer's.
         lam: λ.
-        dtype: Type of the result.
     """
-    return torch.where(judged, (definite & right).to(dtype), lam * (right | ~scored).to(dtype))
+    return torch.where(judged, (definite & right).float(), lam * (right | ~scored).float())

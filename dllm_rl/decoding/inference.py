@@ -11,7 +11,6 @@ from dllm_rl.decoding.loop import Step, decoding_steps
 from dllm_rl.decoding.settings import Decoding
 from dllm_rl.decoding.trajectories import Trajectories, sums_at
 from dllm_rl.task import UnmaskBatch
-from llm_rl.training.modes import in_evaluation_mode
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +86,6 @@ class Decode:
 
 
 @torch.no_grad()
-@in_evaluation_mode
 def decode(
     model: nn.Module,
     problems: UnmaskBatch,

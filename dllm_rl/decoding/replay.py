@@ -17,7 +17,6 @@ from dllm_rl.decoding.settings import Decoding
 from dllm_rl.decoding.trajectories import Trajectories
 from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores
 from dllm_rl.task import UnmaskBatch, check_lam
-from llm_rl.training.modes import in_evaluation_mode
 
 
 def steps_from_maps(step_maps: Sequence[Sequence[int]], block_length: int) -> Tensor:
@@ -53,7 +52,6 @@ def steps_from_maps(step_maps: Sequence[Sequence[int]], block_length: int) -> Te
 
 
 @torch.no_grad()
-@in_evaluation_mode
 def replay(
     model: nn.Module,
     problems: UnmaskBatch,

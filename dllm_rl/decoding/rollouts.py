@@ -17,7 +17,6 @@ from dllm_rl.policy import PolicyConfig, action_logprobs
 from dllm_rl.reward import log_expected_reward_of
 from dllm_rl.task import UnmaskBatch, check_lam, unmask_rewards
 from llm_rl.core.logprobs import entropy_from_logits
-from llm_rl.training.modes import in_evaluation_mode
 
 AS_TRAINED = Decoding("policy", on_error="end")
 """Drawn from the policy, one position a decision, to the first error: the roll-outs of docs/sources.md."""
@@ -111,7 +110,6 @@ class Rollout:
 
 
 @torch.no_grad()
-@in_evaluation_mode
 def rollout(
     model: nn.Module,
     problems: UnmaskBatch,

@@ -1,14 +1,9 @@
 """Evaluation mode for a while."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
 
 from torch import nn
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 @contextmanager
@@ -21,17 +16,3 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
-
-
-def in_evaluation_mode(function: Callable[Concatenate[nn.Module, P], R]) -> Callable[Concatenate[nn.Module, P], R]:
-    """Put the model, the first argument, in evaluation mode for a call; every module gets its mode back, come what may.
-
-    The function then runs without dropout, and a model that is being trained goes on in training mode after an error.
-    """
-
-    @wraps(function)
-    def wrapped(model: nn.Module, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with evaluation_mode(model):
-            return function(model, *args, **kwargs)
-
-    return wrapped

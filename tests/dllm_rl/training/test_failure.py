@@ -3,7 +3,7 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 import llm_rl.training.checked
-from dllm_rl.training.failure import load_failure
+from llm_rl.training.failure import load_failure
 from tests.dllm_rl.helpers.tiny_training import trainer
 from tests.dllm_rl.helpers.update_checks import run as objective
 from tests.helpers.refusals import refused
@@ -14,7 +14,7 @@ BLOW_UP = {"optim": "sgd", "max_grad_norm": 0.0, "max_steps": 6}
 def test_a_failed_update_can_be_looked_into(tmp_path) -> None:
     run = trainer(tmp_path, learning_rate=1e30, num_iterations=2, **BLOW_UP)
     refused(r"at step 1; lower the learning rate.*failed_step-1\)", lambda: run.train(), FloatingPointError)
-    failure = load_failure(tmp_path / "failed_step-1", run.task)
+    failure = load_failure(tmp_path / "failed_step-1", run.record_classes)
     assert failure.step == 1 and failure.arguments["num_iterations"] == 2 and "gradient norm" in failure.error
     weights = AutoModelForMaskedLM.from_pretrained(tmp_path / "failed_step-1" / "model")
     for name, value in weights.state_dict().items():
@@ -30,7 +30,7 @@ def test_a_failed_update_can_be_looked_into(tmp_path) -> None:
 def test_a_failed_roll_out_leaves_its_puzzles(tmp_path) -> None:
     run = trainer(tmp_path, learning_rate=3e38, **BLOW_UP)
     refused(r"logits are not finite.*failed_step-1\)", lambda: run.train(), FloatingPointError)
-    failure = load_failure(tmp_path / "failed_step-1", run.task)
+    failure = load_failure(tmp_path / "failed_step-1", run.record_classes)
     assert failure.rollout is None and len(failure.inputs["problems"]) == 2
     assert not list(tmp_path.glob("partial*"))
 
