@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from dllm_rl.decoding import Decoding, evaluate
 from dllm_rl.decoding.rollouts import Rollout, rollout
-from dllm_rl.models.adapter import as_policy_model
 from dllm_rl.policy import PolicyConfig
 from dllm_rl.sft import SftDataset
 from dllm_rl.sudoku import PuzzleBatch
@@ -71,50 +70,6 @@ def test_rewards_are_those_of_the_environment_for_any_state_and_action(puzzles) 
         seen["unpaid tail"] += int((~judged & torch.from_numpy(expected == 0)).sum())
         seen["complete"] += int(outcome.complete.sum())
     assert min(seen.values()) > 10, seen
-
-
-class Knowing(nn.Module):
-    """Noise over the vocabulary, with a preference for the answers to the prompts of a batch."""
-
-    def __init__(self, batch: PuzzleBatch, seed: int, preference: float) -> None:
-        super().__init__()
-        self.batch, self.preference, self.generator = batch, preference, torch.Generator().manual_seed(seed)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-        """Logits `(B, L, V)`."""
-        logits = 0.5 * torch.randn(*input_ids.shape, VOCABULARY, generator=self.generator)
-        prompts = self.batch.prompt_ids
-        owner = (input_ids[:, None, : prompts.shape[1]] == prompts).all(-1).long().argmax(1)
-        answers = torch.cat([prompts, self.batch.answers], dim=1)[owner]
-        return logits.scatter_add(2, answers[..., None], torch.full((*answers.shape, 1), self.preference))
-
-
-def test_a_roll_out_steps_as_the_environment_does(puzzles) -> None:
-    """Every recorded decision is played in the environment: the same state follows, or the same end."""
-    ends = {"error": 0, "complete": 0}
-    for seed in range(30):
-        random = np.random.default_rng(1000 + seed)
-        batch, lam = random_batch(puzzles, random), random_lam(random)
-        model = as_policy_model(Knowing(batch, seed, float(random.uniform(4.0, 9.0))))
-        generator, name = torch.Generator().manual_seed(seed), str(random.choice(["policy", "random"]))
-        how = Decoding(name, policy=PolicyConfig(1.0, 1.0), on_error="end")
-        record = rollout(model, batch, how, num_generations=4, lam=lam, generator=generator)
-        rows, columns = record.live.nonzero(as_tuple=True)
-        states = record.responses[record.state_of[rows, columns]]
-        positions, tokens = record.positions[rows, columns, 0], record.tokens[rows, columns, 0]
-        outcome, expected = environment(batch, rows // 4, states, positions, tokens, lam)
-        assert record.rewards[rows, columns].tolist() == expected.astype(np.float32).tolist()
-        assert not bool(record.rewards[~record.live].any())
-        over = outcome.errors | outcome.complete
-        for index, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
-            assert over[index] == (column + 1 == int(record.live[row].sum()))
-            if over[index]:
-                assert bool(record.errors[row]) == bool(outcome.errors[index])
-                ends["error" if outcome.errors[index] else "complete"] += 1
-            else:
-                following = record.responses[record.state_of[row, column + 1]]
-                assert following.tolist() == outcome.responses[index].tolist()
-    assert min(ends.values()) > 100, ends
 
 
 def test_selecting_and_moving_keep_every_field_of_a_subclass() -> None:

@@ -98,14 +98,6 @@ def test_every_weight_of_the_wrapped_model_trains(make, tmp_path) -> None:
     assert all(value != 0 for value in logged(run, "grad_norm"))
 
 
-@pytest.mark.parametrize("make", [bert, dream])
-def test_training_raises_the_expected_reward(make, tmp_path) -> None:
-    """On two puzzles over and over: f is learned at the right positions; with six seeds it rises by 0.28 or more."""
-    run = trained(tmp_path, make(), count=2, max_steps=40, learning_rate=1e-2, logging_steps=10)
-    first, *_, last = logged(run, "objective_f")
-    assert last > first + 0.1
-
-
 @pytest.mark.parametrize(("make", "shifted"), [(bert_model, False), (dream_model, True)])
 def test_judged_decisions_of_a_wrapped_model_are_those_of_its_own_logits(make, shifted) -> None:
     """Σ_m (r_m / Σ r − 1/M) ∇ log π(a_m|s) of logits that the plain model gives state by state, of the same draws."""
@@ -116,12 +108,12 @@ def test_judged_decisions_of_a_wrapped_model_are_those_of_its_own_logits(make, s
     record = rollout(wrapped, problems, how, generator=torch.Generator().manual_seed(0))
     config = ObjectiveConfig(policy_weight=0.0, f_weight=0.0, judged_weight=1.0, judged_draws=256)
     noise = StateNoise((1,))
-    _, found = run(wrapped, record, config, noise=noise)
+    result, found = run(wrapped, record, config, noise=noise)
 
     plain.zero_grad()
     uniforms = noise.of_states(record.problem_of, JUDGED, (256, 2, 2))
     visits = torch.bincount(record.state_of[record.live], minlength=len(record.responses)) / len(problems.responses)
-    mixed = 0
+    mixed = holding = 0
     for number, response in enumerate(record.responses):
         of = record.problem_of[number : number + 1]
         prompts, padding = problems.prompts_of(of)
@@ -140,7 +132,8 @@ def test_judged_decisions_of_a_wrapped_model_are_those_of_its_own_logits(make, s
             logprobs = action_logprobs(scores, state, positions[0], tokens[0], policy)
             (visits[number] * (weights * logprobs).sum()).backward()
         mixed += bool(right.any() and not right.all())
-    assert mixed
+        holding += int(right.sum())
+    assert mixed and result.shares["decisions_right"] == (holding, 256 * len(record.responses))
     whole = torch.cat([weight.grad.flatten() for weight in plain.parameters()])
     found = torch.cat([gradient.flatten() for gradient in found])
     assert float((found - whole).norm()) < 1e-5 * float(whole.norm())  # Qwen2 normalizes in fp32 whatever its weights

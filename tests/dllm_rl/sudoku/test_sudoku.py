@@ -70,10 +70,6 @@ def test_selected_puzzles_are_those_of_the_numbers(puzzles) -> None:
     assert PuzzleBatch.collate(puzzles[::2], pad_id=77).select(torch.tensor([0])).prompt_mask is None
 
 
-def test_prompts_of_one_length_need_no_mask(puzzles) -> None:
-    assert PuzzleBatch.collate(puzzles[::2], pad_id=0).prompt_mask is None
-
-
 def test_boards_show_digits_and_leave_everything_else_blank(batch, puzzles) -> None:
     boards = batch.boards(batch.responses)
     assert boards.dtype == np.uint8
@@ -83,14 +79,6 @@ def test_boards_show_digits_and_leave_everything_else_blank(batch, puzzles) -> N
     batch.responses[0, batch.layout.cell_positions[0]] = 60
     boards[0, 0] = 0
     assert np.array_equal(batch.boards(batch.responses), boards)
-
-
-def test_moving_keeps_everything(batch, puzzles) -> None:
-    moved = batch.to("meta")
-    for name in PuzzleBatch.per_problem:
-        assert getattr(moved, name).is_meta and getattr(moved, name).shape == getattr(batch, name).shape
-    assert moved.layout is batch.layout and moved.rule == batch.rule
-    assert PuzzleBatch.collate(puzzles[::2], pad_id=0).to("meta").prompt_mask is None
 
 
 def test_puzzles_that_do_not_fit_together_are_refused(puzzles, tokenizer) -> None:

@@ -72,7 +72,7 @@ def test_epochs_visit_every_puzzle_in_a_new_order(tmp_path, rollouts, accumulate
 
 def test_logged_metrics(tmp_path):
     for line in trained(tmp_path, max_steps=3).state.log_history[:3]:
-        assert line.keys() >= ON_FRESH_ROLLOUTS
+        assert line.keys() >= ON_FRESH_ROLLOUTS and "objective_ce" not in line
         assert line["clip_frac"] == 0 and line["max_log_ratio_at_update_0"] < 1e-4 and abs(line["approx_kl"]) < 1e-6
         assert line["loss"] == pytest.approx(-line["objective_policy"] - line["objective_f"], abs=1e-5)
         for share in ("greedy_definite", "solved", "position_top_prob", "distinct_states"):
@@ -155,20 +155,25 @@ def test_metrics_between_two_log_lines_are_pooled(tmp_path):
 
 @pytest.mark.parametrize("rates", [{}, {"rl_learning_rate": 2e-3, "sft_learning_rate": 5e-4}])
 def test_accumulated_gradient_is_the_mean_over_both_rollouts(tmp_path, rollouts, rates):
+    """Of all terms, of which with two rates the cross-entropy goes with the second."""
     gradients = KeepGradients()
-    settings = {"gradient_accumulation_steps": 2, "max_grad_norm": 0.0, **rates}
+    settings = {"gradient_accumulation_steps": 2, "max_grad_norm": 0.0, "ce_weight": 0.3, **rates}
     run = trained(tmp_path, warm_model().double(), callbacks=[gradients], **settings)
     assert len(rollouts) == 2
 
     def reference(*weights):
-        parts = [objective(warm_model().double(), record, run.objective, weights=weights)[1] for record in rollouts]
-        return [-0.5 * (one + other) for one, other in zip(*parts, strict=True)]
+        parts = [objective(warm_model().double(), record, run.objective, weights=weights) for record in rollouts]
+        (one, first), (other, second) = parts
+        terms = {name: (value + other.terms[name]) / 2 for name, value in one.terms.items()}
+        return terms, [-0.5 * sum(pair) for pair in zip(first, second, strict=True)]
 
-    torch.testing.assert_close(gradients.first[0], reference(1, 0 if rates else 1), atol=1e-9, rtol=1e-9)
+    terms, expected = reference(1, 0 if rates else 1)
+    torch.testing.assert_close(gradients.first[0], expected, atol=1e-9, rtol=1e-9)
     if rates:
-        torch.testing.assert_close(gradients.second[0], reference(0, 1), atol=1e-9, rtol=1e-9)
+        torch.testing.assert_close(gradients.second[0], reference(0, 1)[1], atol=1e-9, rtol=1e-9)
     line = run.state.log_history[0]
-    assert line["loss"] == pytest.approx(-line["objective_policy"] - line["objective_f"], abs=1e-5)
+    assert {name: line[f"objective_{name}"] for name in ("policy", "f", "ce")} == pytest.approx(terms, abs=1e-5)
+    assert line["loss"] == pytest.approx(-sum(terms.values()), abs=1e-5)
 
 
 def test_a_seed_fixes_the_run_and_another_changes_it(tmp_path):
