@@ -21,14 +21,13 @@ from llm_rl import add_lora
 from llm_rl.core._options import option
 from llm_rl.training import need_model, parse, user_errors
 from llm_rl.training.sharding import units
-from scripts.benchmarks.cluster import CardArguments
 
 GB, TOKENS, VOCABULARY, MASK = 1e9, 16, 1013, 7
 
 
 @dataclass
-class BudgetArguments(CardArguments):
-    """The model and the recipe."""
+class BudgetArguments:
+    """A step of LLaDA-8B, what it is assumed to meet, and the card: H100 SXM, by its data sheet."""
 
     model: str | None = option(None, "Folder with a LLaDA config.json; None: LLaDA-8B.")
     lora_r: int = option(16, "Rank of the adapters.")
@@ -36,6 +35,14 @@ class BudgetArguments(CardArguments):
     max_gen_length: int = option(80, "Tokens of a response.")
     puzzles: int = option(8, "Q: puzzles of an optimizer step, accumulation included.")
     cards: int = option(8, "Cards that weights are dealt out to.")
+    num_generations: int = option(8, "G: trajectories for each puzzle.")
+    masked: int = option(30, "K: masked positions of a puzzle.")
+    max_tokens_per_pass: int = option(16384, "Tokens in one forward pass.")
+    survival: float = option(0.6, "Mean length of a trajectory over the longest (assumed).")
+    distinct: float = option(0.9, "Distinct over visited states (`distinct_states` logs it).")
+    peak_flops: float = option(989e12, "Peak of the card, dense bfloat16.")
+    utilization: float = option(0.4, "Share of it (38 to 43 % in arXiv:2407.21783, table 4).")
+    link: float = option(400e9, "Bytes a second a card takes in by NVLink (of 450).")
 
 
 (args,) = parse(BudgetArguments, description=__doc__)

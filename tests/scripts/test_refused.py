@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from scripts.benchmarks.cluster import ClusterArguments
 from scripts.benchmarks.grpo_contenders import Setting
 from scripts.benchmarks.order_plot import plot_order
 from scripts.referee.compare import BoardsArguments
@@ -31,7 +30,6 @@ def objective(**options: Any) -> ObjectiveArguments:
 
 
 NAMED = {
-    ClusterArguments: [{"cards": [3]}, {"survival": 0.0}, {"distinct": 2.0}, {"max_tokens_per_pass": 5}],
     BoardsArguments: [{"tokens_per_step": 3}, {"prompts": 0}, {"rates": ["spg"]}, {"reward": "some"}],
     objective: [
         {"num_generations": 1},
