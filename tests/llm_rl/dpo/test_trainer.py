@@ -9,15 +9,10 @@ from peft import LoraConfig, get_peft_model
 from llm_rl.core import dpo_loss
 from llm_rl.dpo.pairs import PairDataset, encode_pair
 from tests.helpers.refusals import refused
+from tests.llm_rl.helpers.grpo_reference import logps
 from tests.llm_rl.helpers.tiny_dpo import chats, pairs, trainer
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer, untimed, with_template
-from tests.llm_rl.helpers.watch import assert_gradients, gradients_of, trained
-
-
-def logprob(model: Any, prompt_ids: list[int], ids: list[int]) -> torch.Tensor:
-    """log π(completion | prompt), token by token without padding."""
-    logps = model(torch.tensor([prompt_ids + ids])).logits[0].log_softmax(-1)
-    return torch.stack([logps[len(prompt_ids) - 1 + t, token] for t, token in enumerate(ids)]).sum()
+from tests.llm_rl.helpers.watch import assert_gradients, gradients_of, logged, trained
 
 
 def slow_loss(model: Any, reference: Any, items: Any, args: Any) -> torch.Tensor:
@@ -27,7 +22,7 @@ def slow_loss(model: Any, reference: Any, items: Any, args: Any) -> torch.Tensor
         for each in (model, reference):
             for name in ("chosen_ids", "rejected_ids"):
                 size = len(item[name]) if args.loss_type == "ipo" else 1
-                found.append(logprob(each, item["prompt_ids"], item[name]) / size)
+                found.append(logps(each, item["prompt_ids"], item[name], 1.0).sum() / size)
         ref = [value.detach() for value in found[2:]]
         losses.append(dpo_loss(*found[:2], *ref, beta=args.beta, loss_type=args.loss_type))
     return torch.stack(losses).mean()
@@ -66,13 +61,13 @@ def test_what_is_logged_by_hand(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = []
         for item in run.train_dataset.items:
-            logps, refs = (
-                [logprob(each, item["prompt_ids"], item[f"{name}_ids"]) for name in ("chosen", "rejected")]
+            new, old = (
+                [logps(each, item["prompt_ids"], item[f"{name}_ids"], 1.0).sum() for name in ("chosen", "rejected")]
                 for each in (model, reference)
             )
-            rewards = [0.2 * (new - old) for new, old in zip(logps, refs, strict=True)]
+            rewards = [0.2 * (one - other) for one, other in zip(new, old, strict=True)]
             margin = rewards[0] - rewards[1]
-            expected.append(torch.stack([*logps, *rewards, margin, (margin > 0).float()]))
+            expected.append(torch.stack([*new, *rewards, margin, (margin > 0).float()]))
     names = ("logps/chosen", "logps/rejected", "rewards/chosen", "rewards/rejected", "rewards/margins")
     found = run.evaluate()
     run.train()
@@ -125,11 +120,8 @@ def test_a_precomputed_reference_is_kept_for_known_rows_alone(tmp_path: Path) ->
 
 
 def test_the_chosen_completions_become_likelier(tmp_path: Path) -> None:
-    run = trainer(
-        tmp_path, data=chats(pairs()), max_steps=30, learning_rate=1e-2, per_device_train_batch_size=8, beta=0.5
-    )
-    run.train()
-    first, last = run.state.log_history[0], run.state.log_history[-2]
+    changes = {"max_steps": 3, "learning_rate": 1e-2, "per_device_train_batch_size": 8, "beta": 0.5}
+    first, _, last, _ = logged(trainer(tmp_path, data=chats(pairs()), **changes))
     assert first["loss"] == pytest.approx(0.6931, abs=1e-3) and last["loss"] < 0.2
     assert first["rewards/margins"] == pytest.approx(0, abs=1e-6) and last["rewards/accuracies"] == 1
 

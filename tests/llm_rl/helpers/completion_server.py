@@ -2,8 +2,7 @@
 
 It is a process of its own and samples from a model of transformers without a cache, a token at a time. FAULT makes it
 wrong: "stale" takes new adapters and goes on with the first one, "die" ends and "stall" hangs at the fourth token after
-a probe, "unscaled" gives log-probabilities at the temperature 1, "early" ends completions after a token, "plain" leaves
-ids out.
+a probe, "early" ends completions after a token, "plain" leaves ids out.
 """
 
 import argparse
@@ -60,7 +59,7 @@ class Served:
 
     def logprobs(self, logits: torch.Tensor, temperature: float) -> torch.Tensor:
         """Of sampled tokens, as the options say."""
-        scaled = self.options.logprobs_mode == "processed_logprobs" and self.options.fault != "unscaled"
+        scaled = self.options.logprobs_mode == "processed_logprobs"
         return (logits / (temperature if scaled and temperature else 1.0)).log_softmax(-1)
 
     def tokens(self, body: dict[str, Any], number: int) -> Iterator[tuple[int, float, str | None]]:

@@ -1,6 +1,5 @@
-"""GRPO's loss as a loop over completions and tokens on sequences without padding, in plain arithmetic."""
+"""GRPO's loss as a loop over completions, each a sequence without padding."""
 
-import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -12,19 +11,19 @@ from llm_rl.grpo.arguments import GRPOArguments
 from llm_rl.rollout.data import Sample
 
 
-def logps(model: Any, before: Sequence[int], ids: Sequence[int], temperature: float) -> list[Tensor]:
-    logits = model(torch.tensor([[*before, *ids]])).logits[0] / temperature
-    return [logits[len(before) - 1 + i].log_softmax(-1)[token] for i, token in enumerate(ids)]
+def logps(model: Any, before: Sequence[int], ids: Sequence[int], temperature: float) -> Tensor:
+    """`(T,)`, of the ids after what stands before them."""
+    logits = model(torch.tensor([[*before, *ids]])).logits[0, len(before) - 1 : -1] / temperature
+    return logits.log_softmax(-1)[range(len(ids)), ids]
 
 
-def token_logps(model: Any, sample: Sample, temperature: float) -> list[Tensor]:
+def token_logps(model: Any, sample: Sample, temperature: float) -> Tensor:
     return logps(model, sample.prompt_ids, sample.completion_ids, temperature)
 
 
-def known_logps(model: Any, samples: Sequence[Sample], temperature: float) -> list[list[float]]:
+def known_logps(model: Any, samples: Sequence[Sample], temperature: float) -> list[Tensor]:
     """Those of a model that is not trained."""
-    with torch.no_grad():
-        return [[float(value) for value in token_logps(model, sample, temperature)] for sample in samples]
+    return [token_logps(model, sample, temperature).detach() for sample in samples]
 
 
 def share_of(loss_type: str, rows: int, length: int, tokens: int, longest: int) -> float:
@@ -51,29 +50,24 @@ def slow_loss(
     model: Any,
     samples: Sequence[Sample],
     rewards: Sequence[float],
-    old: Sequence[Sequence[float]],
-    ref: Sequence[Sequence[float]],
+    old: Sequence[Tensor],
+    ref: Sequence[Tensor],
     args: GRPOArguments,
     cap: float | None = None,
 ) -> Tensor:
     """The loss; with a cap each token weighs π_old / π_engine, at most so much."""
-    advantages = slow_advantages(rewards, args)
     total_tokens = sum(len(sample.completion_ids) for sample in samples)
     loss = torch.zeros((), dtype=torch.float64)
-    for i, sample in enumerate(samples):
-        logps = token_logps(model, sample, args.temperature)
-        count = len(logps)
-        for t, new in enumerate(logps):
-            ratio = (new - old[i][t]).exp()
-            clipped = min(max(ratio, torch.tensor(1 - args.clip_low)), torch.tensor(1 + args.clip_high))
-            value = min(ratio * advantages[i], clipped * advantages[i])
-            if cap is not None:
-                engine = sample.engine_logprobs
-                assert engine is not None
-                value = value * min(math.exp(old[i][t] - engine[t]), cap)
-            if args.kl_weight:
-                gap = ref[i][t] - new
-                value = value - args.kl_weight * (gap.exp() - gap - 1)
-            weight = share_of(args.loss_type, len(samples), count, total_tokens, args.max_completion_length)
-            loss = loss - weight * value
+    for sample, advantage, past, its_ref in zip(samples, slow_advantages(rewards, args), old, ref, strict=True):
+        new = token_logps(model, sample, args.temperature)
+        ratio = (new - past).exp()
+        clipped = ratio.clamp(1 - args.clip_low, 1 + args.clip_high)
+        values = torch.minimum(ratio * advantage, clipped * advantage)
+        if cap is not None:
+            values = values * (past - torch.tensor(sample.engine_logprobs)).exp().clamp(max=cap)
+        if args.kl_weight:
+            gap = its_ref - new
+            values = values - args.kl_weight * (gap.exp() - gap - 1)
+        weight = share_of(args.loss_type, len(samples), len(new), total_tokens, args.max_completion_length)
+        loss = loss - weight * values.sum()
     return loss

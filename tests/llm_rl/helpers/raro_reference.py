@@ -1,4 +1,4 @@
-"""RARO's joint loss as a loop over completions and tokens without padding, in plain arithmetic."""
+"""RARO's joint loss as a loop over completions without padding."""
 
 import statistics
 from collections.abc import Sequence
@@ -44,17 +44,14 @@ def slow_joint_loss(
         tokens = sum(len(sample.completion_ids) for sample, _ in kept)
         objective = torch.zeros((), dtype=torch.float64)
         for sample, advantage in kept:
-            logps = token_logps(model, sample, 1.0)
-            with torch.no_grad():
-                ref = token_logps(reference, sample, 1.0)
-            divergences.append([(past - new).exp() - (past - new) - 1 for new, past in zip(logps, ref, strict=True)])
-            share = share_of(loss_type, len(kept), len(logps), tokens, limit)
-            for new in logps:
-                objective = objective + share * (new - new.detach()).exp() * advantage
+            new, ref = token_logps(model, sample, 1.0), token_logps(reference, sample, 1.0).detach()
+            divergences.append((ref - new).exp() - (ref - new) - 1)
+            share = share_of(loss_type, len(kept), len(new), tokens, limit)
+            objective = objective + share * advantage * (new - new.detach()).exp().sum()
         kinds.append(len(kept))
         parts.append(-objective)
     every = sum(map(len, divergences))
     kl = torch.zeros((), dtype=torch.float64)
-    for tokens in divergences:
-        kl = kl + share_of(loss_type, sum(kinds), len(tokens), every, max(longest)) * sum(tokens)
+    for values in divergences:
+        kl = kl + share_of(loss_type, sum(kinds), len(values), every, max(longest)) * values.sum()
     return weights[0] * parts[0] + weights[1] * parts[1] + weights[2] * kl, parts[0], parts[1]

@@ -6,12 +6,14 @@ one; "reward", a function of `REWARDS`; "extensions" with their options; "replay
 `record` "resume", a checkpoint, and "evaluate".
 """
 
+import gc
 import json
 import os
 import signal
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +78,12 @@ class TaggingEngine(TransformersEngine):
 
 
 class DrawingEngine(TokenBudgetEngine):
-    """Samples from the model, and writes what it drew as an answer or a label."""
+    """Samples a few tokens from the model, and writes what it drew as an answer or a label."""
 
     def generate(self, prompts: Any, params: Any) -> list[Completion]:
         names = tag_tokenizer()
         result = []
-        for prompt, drawn in zip(prompts, super().generate(prompts, params), strict=True):
+        for prompt, drawn in zip(prompts, super().generate(prompts, replace(params, max_new_tokens=4)), strict=True):
             draw, (question, *answers) = tiny_raro.number(drawn.token_ids), names.decode(prompt).strip()[2:].split("|")
             role: Any = tiny_raro.mixed_critic if answers else tiny_raro.mixed_policy
             text = role(question, *answers, draw)
@@ -141,6 +143,8 @@ def made(folder: Path, settings: dict[str, Any], callbacks: list[Any]) -> Any:
 
 def play(folder: Path, settings: dict[str, Any], kill_after: int = 0) -> Any:
     """Train, from the last checkpoint if there is one, and write down what came out."""
+    if kill_after:
+        gc.freeze()  # in a process of its own, where the collection that `train()` asks for copies what was imported
     run = made(folder, settings, [KillAfter(kill_after)])
     # With two threads torch adds up gradients of rows that stand twice in an index in whatever order they come.
     torch.use_deterministic_algorithms(True)

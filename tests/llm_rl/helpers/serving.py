@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from llm_rl import add_lora
 from llm_rl.rollout.generation import Completion, SamplingParams
 from llm_rl.rollout.scoring import causal_model
 from llm_rl.rollout.server.client import CompletionClient, ServerError
 from tests.helpers.warm_process import start_script
+from tests.llm_rl.helpers.grpo_reference import logps
 from tests.llm_rl.helpers.tiny_grpo import move, new_model, tokenizer
 
 EOS = tokenizer().eos_token_id
@@ -65,13 +65,6 @@ def assert_sampled_from(model: Any, completions: Sequence[Completion], within: f
     for prompt, (ids, logprobs) in zip(PROMPTS, completions, strict=True):
         ends = [token in PARAMS.eos_token_ids for token in ids]
         assert not any(ends[:-1]) and (ends[-1] or len(ids) == PARAMS.max_new_tokens)
-        assert logprobs == pytest.approx(token_logprobs(model, prompt, ids, PARAMS.temperature), abs=within)
-
-
-def token_logprobs(model: Any, prompt: list[int], ids: list[int], temperature: float) -> list[float]:
-    """What a model gives the tokens after a prompt, in float32 without padding."""
-    causal = causal_model(model)
-    with torch.no_grad():
-        scores = causal(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1] / temperature
-    found: list[float] = scores.log_softmax(-1).gather(1, torch.tensor(ids).unsqueeze(1)).flatten().tolist()
-    return found
+        assert logprobs == pytest.approx(
+            logps(causal_model(model), prompt, ids, PARAMS.temperature).tolist(), abs=within
+        )

@@ -1,4 +1,4 @@
-"""PPO on the tiny model of `tiny_grpo`, and its loss as a loop over completions and tokens in plain arithmetic."""
+"""PPO on the tiny model of `tiny_grpo`, and its loss as a loop over completions without padding."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,11 +22,10 @@ def trainer(folder: Path, model: Any = None, **changes: Any) -> PPOTrainer:
     return trainer_of(PPOTrainer, arguments, folder, model, **changes)
 
 
-def slow_values(model: Any, head: Any, sample: Sample) -> list[Tensor]:
-    """V of the states before each token and behind the last."""
+def slow_values(model: Any, head: Any, sample: Sample) -> Tensor:
+    """V of the states before each token and behind the last, `(T + 1,)`."""
     hidden = model.model(torch.tensor([sample.prompt_ids + sample.completion_ids])).last_hidden_state[0]
-    start = len(sample.prompt_ids) - 1
-    return [head(hidden[start + t]).squeeze() for t in range(len(sample.completion_ids) + 1)]
+    return head(hidden[len(sample.prompt_ids) - 1 :]).squeeze(-1)
 
 
 def slow_advantages(rewards: Sequence[float], values: Sequence[float], args: PPOArguments) -> list[float]:
@@ -40,23 +39,22 @@ def slow_roll_out(
     args: PPOArguments,
     samples: Sequence[Sample],
     rewards: Sequence[float],
-    old: Sequence[Sequence[float]],
-    values: Sequence[Sequence[float]],
-    ref: Sequence[Sequence[float]] | None,
-) -> tuple[list[list[float]], list[list[float]]]:
+    old: Sequence[Tensor],
+    values: Sequence[Tensor],
+    ref: Sequence[Tensor] | None,
+) -> tuple[list[Tensor], list[Tensor]]:
     """Advantages and returns of each token, from what was known at sampling."""
     advantages, returns = [], []
     for i, sample in enumerate(samples):
-        pays = [0.0] * len(sample.completion_ids)
+        pays = torch.zeros_like(old[i])
         if ref is not None and args.kl_in == "reward":
-            gaps = [now - then for then, now in zip(old[i], ref[i], strict=True)]
-            pays = [-args.kl_weight * (float(torch.tensor(gap).exp()) - gap - 1) for gap in gaps]
+            gaps = ref[i] - old[i]
+            pays = -args.kl_weight * (gaps.exp() - gaps - 1)
         pays[-1] += rewards[i]
-        last = values[i][-1] if args.bootstrap_cut_off and sample.truncated else 0.0
-        own = slow_advantages(pays, [*values[i][:-1], last], args)
-        advantages.append(own)
-        returns.append([a + v for a, v in zip(own, values[i], strict=False)])
-    return whitened(advantages), returns
+        last = values[i][-1].item() if args.bootstrap_cut_off and sample.truncated else 0.0
+        advantages.append(slow_advantages(pays.tolist(), [*values[i][:-1].tolist(), last], args))
+        returns.append(torch.tensor(advantages[-1], dtype=torch.float64) + values[i][:-1])
+    return [torch.tensor(own, dtype=torch.float64) for own in whitened(advantages)], returns
 
 
 def whitened(advantages: Sequence[Sequence[float]]) -> list[list[float]]:
@@ -71,28 +69,25 @@ def slow_loss(
     head: Any,
     args: PPOArguments,
     samples: Sequence[Sample],
-    old: Sequence[Sequence[float]],
-    values: Sequence[Sequence[float]],
-    ref: Sequence[Sequence[float]] | None,
-    advantages: Sequence[Sequence[float]],
-    returns: Sequence[Sequence[float]],
+    old: Sequence[Tensor],
+    values: Sequence[Tensor],
+    ref: Sequence[Tensor] | None,
+    advantages: Sequence[Tensor],
+    returns: Sequence[Tensor],
 ) -> Tensor:
     """max(−A R, −A clip(R)) + vf_coef · value loss, the mean over all tokens."""
-    total, count = torch.zeros((), dtype=torch.float64), 0
-    for i, sample in enumerate(samples):
-        now = slow_values(model, head, sample)
-        for t, new in enumerate(token_logps(model, sample, args.temperature)):
-            ratio, a = (new - old[i][t]).exp(), advantages[i][t]
-            clipped = min(max(ratio, torch.tensor(1 - args.clip_low)), torch.tensor(1 + args.clip_high))
-            total = total + max(-a * ratio, -a * clipped)
-            error = (now[t] - returns[i][t]) ** 2
-            if args.cliprange_value is not None:
-                shift = now[t] - values[i][t]
-                bound = torch.tensor(args.cliprange_value, dtype=shift.dtype)
-                near = values[i][t] + min(max(shift, -bound), bound)
-                error = max(error, (near - returns[i][t]) ** 2)
-            total, count = total + args.vf_coef * error / 2, count + 1
-            if ref is not None and args.kl_in == "loss":
-                gap = ref[i][t] - new
-                total = total + args.kl_weight * (gap.exp() - gap - 1)
-    return total / count
+    losses = []
+    for i, (sample, a) in enumerate(zip(samples, advantages, strict=True)):
+        new, now, then = token_logps(model, sample, args.temperature), slow_values(model, head, sample), values[i]
+        ratio = (new - old[i]).exp()
+        loss = torch.maximum(-a * ratio, -a * ratio.clamp(1 - args.clip_low, 1 + args.clip_high))
+        errors = (now[:-1] - returns[i]) ** 2
+        if args.cliprange_value is not None:
+            near = then + (now - then).clamp(-args.cliprange_value, args.cliprange_value)
+            errors = torch.maximum(errors, (near[:-1] - returns[i]) ** 2)
+        loss = loss + args.vf_coef * errors / 2
+        if ref is not None and args.kl_in == "loss":
+            gap = ref[i] - new
+            loss = loss + args.kl_weight * (gap.exp() - gap - 1)
+        losses.append(loss)
+    return torch.cat(losses).mean()

@@ -11,9 +11,8 @@ from transformers import PreTrainedTokenizerFast
 
 from llm_rl.rollout.generation import SamplingParams
 from llm_rl.vapor import VAPORArguments, VAPORTrainer
-from tests.helpers import SHORT
 from tests.llm_rl.helpers.fixed_engine import FixedEngine
-from tests.llm_rl.helpers.tiny_grpo import WORDS, byte_pairs, move, new_model, trainer_of
+from tests.llm_rl.helpers.tiny_grpo import WORDS, byte_pairs, move, new_model, settings, trainer_of
 
 COMPLETIONS = [
     "<REASONING>red red</REASONING><RESPONSE>sky</RESPONSE>",
@@ -72,11 +71,8 @@ def red_count(completions: list[str], **kwargs: Any) -> list[float]:
 
 
 def arguments(folder: Path, **changes: Any) -> VAPORArguments:
-    chosen: dict[str, Any] = {
-        "output_dir": str(folder), "max_steps": 1, "per_device_train_batch_size": 8, "num_generations": 4,
-        "max_completion_length": 40, **SHORT, "max_grad_norm": 0.0,
-    }  # fmt: skip
-    return VAPORArguments(**{**chosen, **changes})
+    chosen = {"num_generations": 4, "max_completion_length": 40, "max_grad_norm": 0.0, **changes}
+    return VAPORArguments(**settings(folder, **chosen))
 
 
 def trainer(folder: Path, model: Any = None, *, given: Any = None, **changes: Any) -> VAPORTrainer:

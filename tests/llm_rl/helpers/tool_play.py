@@ -10,6 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from llm_rl.rollout.generation import Completion, SamplingParams
 from llm_rl.tools.template import TOOL_CHAT_TEMPLATE
+from llm_rl.tools.toolbox import Toolbox, methods_of
 from tests.llm_rl.helpers.fixed_engine import Weightless
 
 END = "<|im_end|>"
@@ -21,7 +22,10 @@ CALL_OBJECT = {"type": "function", "function": {"name": "up", "arguments": {"by"
 
 @cache
 def chat_tokenizer(merged: tuple[str, ...] = ("ab", "\n\n", "11")) -> PreTrainedTokenizerFast:
-    """A token for each byte, and one for each pair in `merged`, wherever the two meet; ChatML's tags are special."""
+    """A token for each byte, and one for each pair in `merged`, wherever the two meet; ChatML's tags are special.
+
+    What the template tells of the tools of `Count` is one token too, which spares every pass most of a prompt.
+    """
     letters = pre_tokenizers.ByteLevel.alphabet()
     shown = {byte: pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(byte)[0][0] for byte in "ab\n1"}
     pairs = [(shown[pair[0]], shown[pair[1]]) for pair in merged]
@@ -31,9 +35,13 @@ def chat_tokenizer(merged: tuple[str, ...] = ("ab", "\n\n", "11")) -> PreTrained
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.decoder = decoders.ByteLevel()
     backend.add_special_tokens([AddedToken(END), AddedToken("<|im_start|>")])
-    return PreTrainedTokenizerFast(
+    names = PreTrainedTokenizerFast(
         tokenizer_object=backend, eos_token=END, pad_token=END, chat_template=TOOL_CHAT_TEMPLATE
     )
+    schemas = Toolbox([*methods_of(Count()).values()]).schemas
+    told = names.apply_chat_template([{"role": "user", "content": ""}], tools=schemas, tokenize=False)
+    names.add_tokens([told.partition("system\n")[2].partition(END)[0]])
+    return names
 
 
 def tokens(text: str) -> list[int]:

@@ -1,16 +1,54 @@
-"""VAPOR's objective written out for a trainer: a loop over prompts, completions and tokens, without padding."""
+"""VAPOR's objective written out: a loop over prompts and completions, without padding."""
 
 import re
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from llm_rl.rollout.data import Sample
-from llm_rl.vapor import VAPORArguments
+from llm_rl.vapor import VAPORArguments, VaporConfig
 from tests.llm_rl.helpers.grpo_reference import logps, token_logps
+
+
+class Member(NamedTuple):
+    """A completion of T tokens: its log-probabilities `(T,)`, the places of its part in them, and the part's reward."""
+
+    new: Tensor
+    ref: Tensor
+    old: Tensor
+    part: list[int]
+    reward: float
+
+
+Group = tuple[list[Member], list[Tensor | None]]
+"""The completions of a prompt, and the margin of its pair: one of them all, or one each; None where it is neutral."""
+
+
+def slow_objective(groups: Sequence[Group], config: VaporConfig | VAPORArguments) -> Tensor:
+    """The loss of docs/vapor.md."""
+    surrogates, kls, losses = [], [], []
+    for members, margins in groups:
+        rewards = [member.reward if member.part else 0.0 for member in members]
+        spread = statistics.pstdev(rewards) if config.advantage_scale == "std" else 1.0
+        for place, (member, reward) in enumerate(zip(members, rewards, strict=True)):
+            advantage = (reward - statistics.mean(rewards)) / spread if spread > 1e-6 else 0.0
+            gaps = (member.new - (member.ref if config.ratio_base == "ref" else member.old))[member.part]
+            if config.ratio_level != "token" or not member.part:
+                gaps = (gaps.sum() / (max(1, len(gaps)) if config.ratio_level == "mean" else 1)).unsqueeze(0)
+            margin = margins[place if len(margins) > 1 else 0]
+            factor = torch.ones(()) if margin is None else (config.beta * margin).exp()
+            inner, outer = (gaps.exp() * factor, 1.0) if config.clip_on == "product" else (gaps.exp(), factor)
+            clipped = inner.clamp(1 - config.clip_low, 1 + config.clip_high)
+            surrogates.append((outer * torch.minimum(inner * advantage, clipped * advantage)).mean())
+            if len(member.new):
+                gaps = member.ref - member.new
+                kls.append((gaps.exp() - 1 - gaps).mean())
+        losses += [(1 + (-config.beta * margin).exp()).log() for margin in margins if margin is not None]
+    means = [torch.stack(values).mean() if values else torch.zeros(()) for values in (surrogates, kls, losses)]
+    return -means[0] + config.kl_weight * means[1] + config.pref_loss_weight * means[2]
 
 
 def slow_span(ids: Sequence[int], tokenizer: Any, tags: Sequence[str]) -> tuple[list[int], str]:
@@ -40,52 +78,25 @@ def slow_margin(
         if args.preference_context == "generated":
             before += sample.completion_ids[: kept[-1] + 1]
             ids, inside = [ids[i] for i in inside], list(range(len(inside)))
-        new = logps(model, before, ids, args.temperature)
-        with torch.no_grad():
-            ref = logps(reference, before, ids, args.temperature)
-        sums.append(sum((new[i] - ref[i] for i in inside), torch.zeros((), dtype=torch.float64)))
+        new, ref = (logps(each, before, ids, args.temperature) for each in (model, reference))
+        sums.append((new - ref.detach())[inside].sum())
     return sums[0] - sums[1]
 
 
 def slow_loss(
     model: Any, old: Any, reference: Any, samples: Sequence[Sample], reward: Any, tokenizer: Any, args: VAPORArguments
 ) -> Tensor:
-    size = args.num_generations
-    surrogates: list[Any] = []
-    kls: list[Any] = []
-    losses: list[Any] = []
-    for start in range(0, len(samples), size):
-        group = samples[start : start + size]
-        parts = [slow_span(s.completion_ids, tokenizer, args.verifiable_term_split) for s in group]
-        rewards = [reward([text])[0] if kept else 0.0 for kept, text in parts]
-        for position, (sample, (kept, _)) in enumerate(zip(group, parts, strict=True)):
-            advantage = rewards[position] - statistics.mean(rewards)
-            if args.advantage_scale == "std":
-                spread = statistics.pstdev(rewards)
-                advantage = advantage / spread if spread > 1e-6 else 0.0
-            new = token_logps(model, sample, args.temperature)
-            with torch.no_grad():
-                past, ref = (token_logps(each, sample, args.temperature) for each in (old, reference))
-            base = ref if args.ratio_base == "ref" else past
-            gaps = [new[i] - base[i] for i in kept]
-            if not gaps:
-                ratios = [torch.ones((), dtype=torch.float64)]
-            elif args.ratio_level == "token":
-                ratios = [gap.exp() for gap in gaps]
-            else:
-                total = torch.stack(gaps).sum()
-                ratios = [(total / len(gaps) if args.ratio_level == "mean" else total).exp()]
-            margin = slow_margin(model, reference, sample.row, sample, kept, tokenizer, args)
-            factor = torch.ones((), dtype=torch.float64) if margin is None else (args.beta * margin).exp()
-            if margin is not None and (args.preference_context == "generated" or position == 0):
-                losses.append((1 + (-args.beta * margin).exp()).log())
-            values = []
-            for ratio in ratios:
-                inner, outer = (ratio * factor, 1.0) if args.clip_on == "product" else (ratio, factor)
-                clipped = inner.clamp(1 - args.clip_low, 1 + args.clip_high)
-                values.append(outer * torch.minimum(inner * advantage, clipped * advantage))
-            surrogates.append(torch.stack(values).mean())
-            k3 = [(r - n).exp() - (r - n) - 1 for n, r in zip(new, ref, strict=True)]
-            kls.append(torch.stack(k3).mean())
-    loss = -torch.stack(surrogates).mean() + args.kl_weight * torch.stack(kls).mean()
-    return loss + args.pref_loss_weight * torch.stack(losses).mean()
+    """The loss of a trainer on completions that were drawn."""
+    groups: list[Group] = []
+    for start in range(0, len(samples), args.num_generations):
+        group, members = samples[start : start + args.num_generations], []
+        for sample in group:
+            part, text = slow_span(sample.completion_ids, tokenizer, args.verifiable_term_split)
+            new, ref, past = (token_logps(each, sample, args.temperature) for each in (model, reference, old))
+            members.append(Member(new, ref.detach(), past.detach(), part, reward([text])[0]))
+        judged = range(len(group) if args.preference_context == "generated" else 1)
+        margins = [
+            slow_margin(model, reference, group[i].row, group[i], members[i].part, tokenizer, args) for i in judged
+        ]
+        groups.append((members, margins))
+    return slow_objective(groups, args)

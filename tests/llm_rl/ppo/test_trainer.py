@@ -1,4 +1,5 @@
 import copy
+import json
 import statistics
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,17 @@ from llm_rl.ppo.trainer import PPOTrainer
 from llm_rl.rollout.generation import Completion, SamplingParams
 from llm_rl.training.errors import CheckpointError
 from tests.helpers.refusals import refused
-from tests.llm_rl.helpers.fixed_engine import EndingEngine, FixedEngine, Says
+from tests.llm_rl.helpers.fixed_engine import EndingEngine, Says
 from tests.llm_rl.helpers.grpo_reference import known_logps, token_logps
 from tests.llm_rl.helpers.small_models import gemma2
 from tests.llm_rl.helpers.tiny_grpo import SAVING, distinct_rows, least_at_two, new_model, ones, rows, small_ids
 from tests.llm_rl.helpers.tiny_ppo import slow_loss, slow_roll_out, slow_values, trainer
-from tests.llm_rl.helpers.watch import KeepSteps, assert_gradients, gradients_of, keep_samples, logged, trained
+from tests.llm_rl.helpers.watch import KeepSteps, assert_gradients, gradients_of, keep_samples, trained
+
+MONITORS = {
+    "reward_mean", "reward_std", "approx_kl", "clip_frac", "entropy", "grad_norm", "ratio_mean", "policy_loss",
+    "value_loss", "value_clip_frac", "value_mean", "explained_variance",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -52,7 +58,7 @@ def test_gradients_equal_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
     rewards = small_ids([sample.completion_ids for sample in samples])
     old = known_logps(start, samples, args.temperature)
     ref = known_logps(reference, samples, args.temperature) if "kl_weight" in changes else None
-    values = [[value.item() for value in slow_values(start, head, s)] for s in samples]
+    values = [slow_values(start, head, sample).detach() for sample in samples]
     advantages, returns = slow_roll_out(args, samples, rewards, old, values, ref)
     for step in (0, 1):
         now, its_head = copy.deepcopy(start), copy.deepcopy(head)
@@ -61,7 +67,8 @@ def test_gradients_equal_a_slow_loop_over_tokens(tmp_path: Path, changes: dict[s
         its_head.load_state_dict({name: weights[f"value_function.head.{name}"] for name in ("weight", "bias")})
         loss = slow_loss(now, its_head, args, samples, old, values, ref, advantages, returns)
         loss.backward()
-        assert run.state.log_history[step]["loss"] == pytest.approx(loss.item(), abs=2e-6)
+        line = run.state.log_history[step]
+        assert line.keys() >= MONITORS and line["loss"] == pytest.approx(loss.item(), abs=2e-6)
         assert len(kept.steps[step]) == len([*now.parameters(), *its_head.parameters()])
         assert_gradients(kept.steps[step], now, "model.")
         assert_gradients(kept.steps[step], its_head, "value_function.head.")
@@ -82,7 +89,7 @@ def test_without_values_and_discount_it_is_reinforce(tmp_path: Path) -> None:
     mean, std = statistics.mean(paid), statistics.pstdev(paid)
     total = torch.zeros((), dtype=torch.float64)
     for sample, reward in zip(samples, rewards, strict=True):
-        total = total - (reward - mean) / std * torch.stack(token_logps(start, sample, 1.0)).sum()
+        total = total - (reward - mean) / std * token_logps(start, sample, 1.0).sum()
     (total / len(paid)).backward()
     assert_gradients(gradients, start, "model.")
     assert max(float(gradient.abs().max()) for gradient in gradients.values()) > 1e-3
@@ -98,7 +105,7 @@ def chain(prompts: Any, params: SamplingParams) -> list[Completion]:
 def test_the_values_of_a_chain_are_found(tmp_path: Path, value_function: str) -> None:
     """A reward of 1 at the end of five tokens is worth γ^4 before the first and 1 before the last."""
     # The weight of the values leaves the policy, which moves the same features about, next to no part in the step.
-    settings = {"max_steps": 80, "gamma": 0.5, "lam": 0.5, "vf_coef": 1e4, "learning_rate": 5e-3}
+    settings = {"max_steps": 40, "gamma": 0.5, "lam": 0.5, "vf_coef": 1e4, "learning_rate": 1e-2}
     run = trainer(
         tmp_path, reward_funcs=ones, data=[{"prompt": "red green"}] * 4, given={"engine": Says(chain)},
         cliprange_value=None, lr_scheduler_type="linear", value_function=value_function, per_device_train_batch_size=2,
@@ -110,16 +117,6 @@ def test_the_values_of_a_chain_are_found(tmp_path: Path, value_function: str) ->
     history = run.state.log_history
     assert history[0]["explained_variance"] == pytest.approx(0, abs=1e-6) and history[-2]["explained_variance"] > 0.99
     assert history[-2]["value_loss"] < 1e-3 < history[0]["value_loss"]
-
-
-def test_each_log_line_has_the_monitors(tmp_path: Path) -> None:
-    changes = {"max_steps": 4, "num_ppo_epochs": 4, "kl_weight": 0.1}
-    lines = logged(trainer(tmp_path, data=distinct_rows(), given={"engine": FixedEngine()}, **changes))[:4]
-    names = {"reward_mean", "reward_std", "approx_kl", "clip_frac", "entropy", "grad_norm", "kl", "ratio_mean"}
-    names |= {"policy_loss", "value_loss", "value_clip_frac", "value_mean", "explained_variance"}
-    assert all(names - {"kl"} <= line.keys() for line in lines)
-    assert "kl" in lines[0] and lines[0]["value_mean"] == 0 and lines[0]["reward_std"] > 0
-    assert len({line["reward_mean"] for line in lines}) == 1
 
 
 def test_adapters_and_head_train_and_all_else_stays(tmp_path: Path) -> None:
@@ -174,11 +171,17 @@ def test_a_checkpoint_without_its_value_function_is_refused(tmp_path: Path) -> N
         trainer(tmp_path, **SAVING, max_steps=2).train(resume_from_checkpoint="last")
 
 
-def test_the_best_value_function_is_found_again(tmp_path: Path) -> None:
-    each_step = {"eval_strategy": "steps", "eval_steps": 1, **SAVING, "max_steps": 3}
+def test_the_best_checkpoint_and_its_value_function_are_found_again(tmp_path: Path) -> None:
+    each_step = {"eval_strategy": "steps", "eval_steps": 1, "save_total_limit": 2, **SAVING, "max_steps": 4}
     best = {"load_best_model_at_end": True, "metric_for_best_model": "eval_reward_mean", "greater_is_better": False}
     given = {"eval_dataset": distinct_rows(6)}
     run = trained(trainer(tmp_path, learning_rate=1e-2, reward_funcs=least_at_two, given=given, **each_step, **best))
     assert run.state.best_model_checkpoint == str(tmp_path / "checkpoint-2")
+    for name in ("checkpoint-2", "checkpoint-4"):
+        state = json.loads((tmp_path / name / "trainer_state.json").read_text())
+        assert state["best_model_checkpoint"] == run.state.best_model_checkpoint
     found = load_file(tmp_path / "checkpoint-2" / "value_function.safetensors")
     assert torch.equal(found["head.weight"], run.value_function.head.weight)
+    # The same weights and draws as then, now at the fourth step.
+    then = {line["step"]: line["eval_reward_mean"] for line in run.state.log_history if "eval_reward_mean" in line}
+    assert run.evaluate()["eval_reward_mean"] == pytest.approx(then[2] + 2, abs=1e-6)

@@ -24,9 +24,6 @@ def labeled(wanted: str, first: str) -> str:
     return "[Tie]" if wanted == "tie" else tiny_raro.judged(first, wanted == "expert")
 
 
-# Rewards
-
-
 @pytest.mark.parametrize("expert_first", [True, False])
 def test_every_label_in_both_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expert_first: bool) -> None:
     monkeypatch.setattr("llm_rl.raro.critic.orders", lambda coin, both: [expert_first])
@@ -43,6 +40,9 @@ def test_every_label_in_both_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert Counter(rewards_of(advantages, is_critic=False)) == {0.0: 4, 1.0: 4, 0.6: 4}
     assert Counter(rewards_of(advantages, is_critic=True)) == {1.0: 16, 0.0: 16, 0.55: 16}
     assert {one["asked"] for one in tiny_raro.asked_of_critic(run)} == set(wanted)
+
+
+# Rewards
 
 
 def test_which_reward_belongs_to_which_completion(tmp_path: Path) -> None:

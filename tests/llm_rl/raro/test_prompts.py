@@ -1,7 +1,4 @@
-from typing import Any
-
 import pytest
-from torch.utils.data import IterableDataset
 
 from llm_rl.raro import PolicyRows, Prompts, RoleTemplate, extract_answer
 from tests.helpers.refusals import refused
@@ -49,11 +46,6 @@ def test_templates_may_be_others() -> None:
     refused(r"the policy's user template has no \{question\}", lambda: Prompts(RoleTemplate("{question}", "why?")))
 
 
-class Stream(IterableDataset[Any]):
-    def __iter__(self) -> Any:
-        yield {"question": "q", "answer": "a"}
-
-
 def test_rows() -> None:
     rows = PolicyRows([{"question": "q", "answer": "a", "level": 3}], Prompts(kind="text"))
     assert len(rows) == 1 and list(rows) == [{"question": "q", "answer": "a", "level": 3, "prompt": rows[0]["prompt"]}]
@@ -66,4 +58,4 @@ def test_rows() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             PolicyRows([row], Prompts())[0]
-    refused("the data set is a Stream", lambda: PolicyRows(Stream(), Prompts()))
+    refused("the data set is a list_iterator", lambda: PolicyRows(iter([]), Prompts()))

@@ -8,6 +8,7 @@ from transformers import GenerationConfig
 from llm_rl.rollout.generation import Completion, SamplingParams, TransformersEngine, cut_at_eos
 from tests.helpers.drawn import near_share
 from tests.helpers.refusals import refused
+from tests.llm_rl.helpers.grpo_reference import logps
 from tests.llm_rl.helpers.small_models import graded
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
 
@@ -38,9 +39,7 @@ def test_sampled_ids_and_their_logprobs(share_prompts: bool) -> None:
     assert max(lengths) == 6
     for prompt, (ids, logprobs) in zip(PROMPTS, completions, strict=True):
         assert EOS not in ids[:-1] and (len(ids) == 6 or ids[-1] == EOS)
-        scores = model(torch.tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1] / 0.8
-        expected = scores.log_softmax(-1).gather(1, torch.tensor(ids)[:, None]).flatten()
-        assert logprobs == pytest.approx(expected.tolist(), abs=1e-4)
+        assert logprobs == pytest.approx(logps(model, prompt, ids, 0.8).tolist(), abs=1e-4)
 
 
 def test_the_models_own_generation_settings_are_not_used_and_stay() -> None:
@@ -61,14 +60,18 @@ def test_the_models_own_generation_settings_are_not_used_and_stay() -> None:
     assert all(value == pytest.approx(-math.log(size), abs=1e-4) for _, row in completions for value in row or [])
 
 
-def test_every_token_comes_as_often_as_its_probability_says() -> None:
+@pytest.mark.parametrize("generator", [None, torch.Generator()], ids=["torch's generator", "one of its own"])
+def test_every_token_comes_as_often_as_its_probability_says(generator: torch.Generator | None) -> None:
     model, logits = graded([5, 6])
-    engine, draws = TransformersEngine(), 6000
+    engine, draws = TransformersEngine(generator=generator), 6000
     engine.load_weights(model)
-    torch.manual_seed(0)
-    counts = Counter(ids[0] for ids, _ in engine.generate([[5, 6]] * draws, SamplingParams(1, 0.8, (EOS,), EOS)))
-    for token, share in enumerate((logits / 0.8).softmax(-1).tolist()):
-        assert near_share(counts[token], draws, share)
+    (generator or torch).manual_seed(0)
+    kept = torch.get_rng_state()
+    found = engine.generate([[5, 6]] * draws, SamplingParams(1, 0.8, (EOS,), EOS))
+    assert torch.equal(torch.get_rng_state(), kept) == (generator is not None)
+    counts, logprobs = Counter(ids[0] for ids, _ in found), (logits / 0.8).log_softmax(-1)
+    assert all(near_share(counts[token], draws, float(logp.exp())) for token, logp in enumerate(logprobs))
+    assert all(row == pytest.approx([float(logprobs[ids[0]])], abs=1e-4) for ids, row in found)
 
 
 def test_greedy_takes_the_most_likely_token() -> None:

@@ -72,16 +72,21 @@ def test_replaced_groups_keep_their_own_rewards() -> None:
     assert rewards.tolist() == [[6, 7], [1, 2], [4, 5]]
 
 
-def test_rewards_stay_with_their_completions_when_groups_are_replaced(tmp_path: Path) -> None:
+def test_rewards_stay_with_their_completions_when_groups_without_spread_are_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def some(completion_ids: list[list[int]], prompts: list[str], **kwargs: Any) -> list[float]:
         both = zip(prompts, completion_ids, strict=True)
         return [0.0 if text in ("red", "red green") else float(sum(ids)) for text, ids in both]
 
     run = trainer(tmp_path, reward_funcs=some, dynamic_sampling_attempts=20, per_device_train_batch_size=16)
+    caplog.clear()
     (batch,) = run._roll_out([rows()[0], rows()[1], rows()[0], rows()[2]])
+    assert (batch.rewards.view(4, 4).std(1) > 0).all() and not caplog.records  # type: ignore[union-attr]
     expected = [float(ids[kept].sum()) for ids, kept in zip(batch.completion_ids, batch.completion_mask, strict=True)]
     assert batch.rewards.tolist() == expected
-    assert run.metrics.compute()["groups_replaced"] >= 0.75
+    found = run.metrics.compute()
+    assert found["groups_replaced"] >= 0.75 and found["reward_mean_before_replacement"] > 0
 
 
 def test_a_loss_at_the_clamp_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ from tests.helpers import SHORT
 from tests.helpers.refusals import refused
 from tests.llm_rl.helpers.small_models import gpt2
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer
-from tests.llm_rl.helpers.watch import gradients_of, trained
+from tests.llm_rl.helpers.watch import trained
 
 MESSAGES = [{"role": "user", "content": "red"}]
 ROWS = [{"prompt": "red green", "chosen": "sky"}, {"prompt": "sea", "chosen": "blue one two three", "answer": "moon"}]
@@ -56,14 +56,6 @@ def test_logits_are_computed_for_the_longest_answer_alone(tmp_path):
     batch = AnswerCollator(tokenizer(), model)(items)
     assert model(**batch).logits.shape[1] == batch["labels"].shape[1] == longest + 1 < batch["input_ids"].shape[1]
     assert batch["position_ids"][:, -1].tolist() == [len(item["input_ids"]) - 1 for item in items]
-
-
-def test_training_raises_the_probability_of_the_answers(tmp_path):
-    settings = {"max_steps": 30, "learning_rate": 1e-2, "lr_scheduler_type": "linear", "logging_steps": 10}
-    trainer = supervised_trainer(new_model(), arguments(tmp_path, **settings), ROWS, tokenizer())
-    steps = gradients_of(trainer)
-    losses = [line["loss"] for line in trainer.state.log_history if "loss" in line]
-    assert len(steps) == 30 and losses[-1] < 0.05 < 1 < losses[0]
 
 
 def test_rows_that_teach_nothing_are_refused():

@@ -213,7 +213,7 @@ def test_tags_in_encoded_text(tokenizer: PreTrainedTokenizerFast) -> None:
 
 
 def test_random_text_around_tags(tokenizer: PreTrainedTokenizerFast) -> None:
-    """No boundary token is lost and none too many is taken, whatever stands around the tags."""
+    """No boundary token is lost and none too many is taken, whatever stands around the tags, or nothing."""
     generator, merged, whole = random.Random(1), 0, 0
 
     def some(length: int) -> str:

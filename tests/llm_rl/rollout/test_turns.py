@@ -49,8 +49,8 @@ def test_every_turn_is_a_training_sample_with_the_advantage_of_its_conversation(
     for turns, advantage in zip(conversations, advantages, strict=True):
         for turn in turns:
             weight = 1 / tokens if changes else 1 / (count * len(turn.completion_ids))
-            for logp in token_logps(start, turn, 1.0):
-                loss = loss - weight * advantage * (logp - logp.detach()).exp()
+            logps = token_logps(start, turn, 1.0)
+            loss = loss - weight * advantage * (logps - logps.detach()).exp().sum()
     loss.backward()
     assert run.state.log_history[0]["turns"] == pytest.approx(count / 8)
     assert_gradients(gradients, start)

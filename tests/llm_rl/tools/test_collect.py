@@ -18,7 +18,7 @@ from tests.helpers.refusals import refused
 from tests.helpers.warm_process import SERVER
 from tests.llm_rl.helpers.serving import serving
 from tests.llm_rl.helpers.tool_play import END, Count, ScriptedEngine, chat_model, chat_tokenizer, up
-from tests.llm_rl.helpers.tool_runs import ROWS, Player, fixed_player
+from tests.llm_rl.helpers.tool_runs import ROWS, TURNS, Player, fixed_player
 
 
 def collected(folder: Path, engine: Any, rows: Any = ROWS, given: Any = None, **changes: Any) -> Any:
@@ -109,7 +109,7 @@ def test_a_folder_that_another_process_plays_into_is_refused(tmp_path: Path) -> 
                 collected(tmp_path, ScriptedEngine())
             return super().generate(prompts, params)
 
-    collected(tmp_path, Second(fixed_player()._choose), ROWS[:1], per_task=1)
+    collected(tmp_path, Second(lambda prompt, count: TURNS.index(f"ab{END}")), ROWS[:1], per_task=1)
     assert len(lines(tmp_path)) == 1 and collected(tmp_path, ScriptedEngine(), ROWS[:1], per_task=1)
 
 

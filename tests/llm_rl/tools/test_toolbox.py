@@ -6,6 +6,7 @@ import pytest
 from llm_rl.tools.calls import ToolCall
 from llm_rl.tools.toolbox import Toolbox, ToolResult, methods_of
 from tests.helpers.refusals import refused
+from tests.llm_rl.helpers.tool_play import Count
 
 
 def add(a: int, b: float = 1.0, note: str | None = None) -> float:
@@ -74,32 +75,16 @@ def test_a_tool_that_does_not_answer_in_time() -> None:
     assert Toolbox([wait]).call(ToolCall("wait", {}), timeout=5.0) == ToolResult("true", "returned")
 
 
-class Counter:
-    """An environment."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def reset(self) -> None:
-        self.count = 0
-
-    def get_reward(self) -> float:
-        return self.count
-
-    def up(self) -> str:
-        """Count."""
-        self.count += 1
-        return str(self.count)
-
+class Hiding(Count):
     def _hidden(self) -> None: ...
 
 
 def test_the_tools_of_an_environment_are_its_other_public_methods() -> None:
-    first, second = Counter(), Counter()
+    first, second = Hiding(), Hiding()
     assert list(methods_of(first)) == ["up"]
     box = Toolbox([*methods_of(first).values()])
-    for expected in ("1", "2"):
-        assert box.call(ToolCall("up", {}), methods_of(second)).text == expected
+    for expected in ("\nb1", "\nb2"):
+        assert box.call(ToolCall("up", {"by": 1}), methods_of(second)).text == expected
     assert (first.count, second.count) == (0, 2)
 
 

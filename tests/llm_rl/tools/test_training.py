@@ -54,12 +54,11 @@ def test_grpo_trains_on_what_was_sampled_and_reads_the_results(tmp_path: Path, c
         own = sum(len(turn.completion_ids) for turn in turns_of(sample))
         weight = {"grpo": 1 / (4 * own), "dapo": 1 / count, "dr_grpo": 1 / (4 * 300)}[run.args.loss_type]
         for turn in turns_of(sample):
-            for logp, ref in zip(token_logps(start, turn, 1.0), token_logps(reference, turn, 1.0), strict=True):
-                value = advantage * (logp - logp.detach()).exp()
-                if run.args.kl_weight:
-                    gap = ref.detach() - logp
-                    value = value - run.args.kl_weight * (gap.exp() - gap - 1)
-                loss = loss - weight * value
+            logps, ref = token_logps(start, turn, 1.0), token_logps(reference, turn, 1.0).detach()
+            values = advantage * (logps - logps.detach()).exp()
+            if run.args.kl_weight:
+                values = values - run.args.kl_weight * ((ref - logps).exp() - (ref - logps) - 1)
+            loss = loss - weight * values.sum()
     check(start, loss, gradients)
     line = run.state.log_history[0]
     assert line["reward_mean"] == pytest.approx(0.5625) and line["turns"] == 2 and line["masked_frac"] == 0

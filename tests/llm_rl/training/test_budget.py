@@ -130,9 +130,6 @@ def test_the_projected_number_of_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("by", "amount"), [("hours", 1), ("steps", 0), ("puzzles", float("nan"))])
 def test_budgets_that_are_none_are_refused(by: Any, amount: float) -> None:
     refused("positive amount of cpu_seconds, seconds, puzzles or steps", lambda: Budget(by, amount))
-
-
-def test_a_share_between_validations_must_be_positive() -> None:
     refused("validate_share=0", lambda: BudgetCallback(Budget("steps", 1), lambda step: step, validate_share=0))
 
 

@@ -20,13 +20,13 @@ PPO = {**ROLL_OUTS, "kind": "ppo", "per_device_train_batch_size": 2, "num_ppo_ep
 VAPOR = {**GRPO, "kind": "vapor", "max_steps": 7, "pref_loss_weight": 0.2}
 DPO = {"kind": "dpo", "own": False, "max_steps": 5, "logging_steps": 2}
 PAIRS = {"critic_pairs": 3, "critic_generations": 2}
-RARO = {**SAVED, "kind": "raro", "max_steps": 6, "per_device_train_batch_size": 8, "num_iterations": 2, **PAIRS}
+RARO = {**SAVED, "kind": "raro", "max_steps": 5, "per_device_train_batch_size": 8, "num_iterations": 2, **PAIRS}
 EXTRAS = {
     "ImportanceCorrection": {}, "RolloutAhead": {}, "EntropyBonus": {"coef": 0.1, "target": 9.0, "coef_delta": 0.02},
     "Chord": {"mu_peak": 0.4},
 }  # fmt: skip
 EXTENDED = {**ROLL_OUTS, "kind": "grpo", "num_iterations": 2, "max_steps": 6, "logging_steps": 1, "extensions": EXTRAS}
-TOOLS = {**SAVED, "tools": True, "per_device_train_batch_size": 8, "max_steps": 6}
+TOOLS = {**SAVED, "tools": True, "per_device_train_batch_size": 8, "max_steps": 5}
 TALKS = {**TOOLS, "kind": "grpo", "num_iterations": 2}
 RUNS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     # Eight prompts, two a roll-out of four steps: an epoch has sixteen steps, and log lines cross roll-outs. Killed
@@ -36,16 +36,17 @@ RUNS: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     # the weight of the bonus rises with each roll-out.
     "grpo, extended": (EXTENDED, (3, 4)),
     # Tags that random tokens hold now and then.
-    "vapor": ({**VAPOR, "max_completion_length": 8, "verifiable_term_split": ["e", "o"]}, (2, 6)),
+    "vapor": ({**VAPOR, "max_completion_length": 8, "verifiable_term_split": ["e", "o"]}, (6,)),
     # Killed within a buffer: the last checkpoint is that of step 3.
     "raro": ({**RARO, "critic_warmup": 0.3, "replay_capacity": 9, "replay_mode": "reservoir", "kl_weight": 0.1}, (4,)),
-    "ppo, value model": ({**PPO, "value_function": "model"}, (2, 6)),
-    "ppo, adapters and head": ({**PPO, "lora": 2}, (2, 6)),
-    "dpo": ({**SAVED, **DPO, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}, (2, 4)),
+    "ppo, value model": ({**PPO, "value_function": "model"}, (6,)),
+    "ppo, adapters and head": ({**PPO, "lora": 2}, (6,)),
+    # Before there is a checkpoint, and with some.
+    "dpo": ({**SAVED, **DPO, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}, (1, 4)),
     # A roll-out serves two steps.
-    "tools, grpo, a sample a turn": ({**TALKS, "episode_as": "turns", "kl_weight": 0.1}, (1, 4)),
-    "tools, grpo, a sample a conversation": (TALKS, (1, 4)),
-    "tools, ppo": ({**TOOLS, "kind": "ppo", "num_ppo_epochs": 2}, (1, 4)),
+    "tools, grpo, a sample a turn": ({**TALKS, "episode_as": "turns", "kl_weight": 0.1}, (4,)),
+    "tools, grpo, a sample a conversation": (TALKS, (4,)),
+    "tools, ppo": ({**TOOLS, "kind": "ppo", "num_ppo_epochs": 2}, (4,)),
 }
 """What each run does, and the steps after which it is killed."""
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from llm_rl.rollout.generation import SamplingParams
 from llm_rl.rollout.scoring import causal_model
@@ -48,9 +47,10 @@ def loaded(model: Any, url: str, **options: Any) -> ServerEngine:
 
 
 def test_logprobs_are_those_of_the_policy_whatever_its_weights(url: str) -> None:
-    model = tiny_policy()
+    model = tiny_policy().train()
     engine = loaded(model, url)
     assert_sampled_from(model, engine.generate(PROMPTS, PARAMS))
+    assert all(module.training for module in model.modules())
     move(model, 2, 0.3)
     with pytest.raises(AssertionError):  # the policy moved, and the server not yet
         assert_sampled_from(model, engine.generate(PROMPTS, PARAMS))
@@ -158,9 +158,3 @@ def test_what_cannot_be_brought_to_a_server() -> None:
     model.add_adapter("second", model.peft_config["default"])
     refused("one LoRA adapter", lambda: engine.load_weights(causal_model(model)))
     refused("tolerance is 0", lambda: ServerEngine("http://127.0.0.1:9", tolerance=0))
-
-
-def test_the_mode_of_the_policy_stays(url: str) -> None:
-    model: nn.Module = tiny_policy().train()
-    loaded(model, url)
-    assert all(module.training for module in model.modules())

@@ -18,7 +18,8 @@ from llm_rl.rollout.server.process import WATCH, ServerProcess
 from tests.helpers.refusals import refused
 from tests.helpers.warm_process import with_root_first
 from tests.llm_rl.helpers import tiny_grpo
-from tests.llm_rl.helpers.serving import SERVER, policy, token_logprobs
+from tests.llm_rl.helpers.grpo_reference import logps
+from tests.llm_rl.helpers.serving import SERVER, policy
 from tests.llm_rl.helpers.tiny_grpo import new_model, tokenizer, uneven
 from tests.llm_rl.helpers.watch import trained
 
@@ -34,15 +35,14 @@ def module_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def assert_policy_samples(engine: ServerEngine, model: nn.Module) -> None:
     for prompt, (ids, logprobs) in zip([[5], [6, 7]], engine.generate([[5], [6, 7]], PARAMS), strict=True):
-        assert logprobs == pytest.approx(token_logprobs(model, prompt, ids, 0.8), abs=1e-5)
+        assert logprobs == pytest.approx(logps(causal_model(model), prompt, ids, 0.8).tolist(), abs=1e-5)
 
 
 @pytest.mark.slow
 def test_all_weights_reach_it_by_a_restart_at_each_step(tmp_path: Path) -> None:
     engine = ServerEngine(ServerProcess(SMALL))
-    settings: dict[str, Any] = {"max_steps": 2, "learning_rate": 1e-2}
-    run = trained(tiny_grpo.trainer(tmp_path, reward_funcs=uneven, given={"engine": engine}, **settings))
-    assert all(line["engine_logp_diff_max"] < 1e-4 for line in run.state.log_history[:2])
+    run = trained(tiny_grpo.trainer(tmp_path, reward_funcs=uneven, given={"engine": engine}, learning_rate=1e-2))
+    assert run.state.log_history[0]["engine_logp_diff_max"] < 1e-4
     engine.load_weights(run.model)
     assert_policy_samples(engine, run.model)
     engine.close()
@@ -77,16 +77,21 @@ def test_adapters_of_a_rank_that_no_server_takes() -> None:
     refused("rank 1000", lambda: ServerEngine(ServerProcess(SMALL)).load_weights(causal_model(model)))
 
 
-def test_a_server_and_what_it_started_end_with_who_asked_for_it(tmp_path: Path) -> None:
-    """A program that starts another and tells both ids; then whoever holds the watcher's input goes away."""
-    told = tmp_path / "ids"
+def starting_another(told: Path, then: str) -> list[str]:
+    """The watcher of a program that starts another, tells both ids in a file and goes on."""
     inner = "import time; time.sleep(600)"
-    outer = (
+    program = (
         f"import os, subprocess, sys, time; child = subprocess.Popen([sys.executable, '-c', {inner!r}]); "
         f"open({str(told) + '.new'!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}'); "
-        f"os.rename({str(told) + '.new'!r}, {str(told)!r}); time.sleep(600)"
+        f"os.rename({str(told) + '.new'!r}, {str(told)!r}); {then}"
     )
-    watcher = subprocess.Popen([sys.executable, str(WATCH), sys.executable, "-c", outer], stdin=subprocess.PIPE)
+    return [sys.executable, str(WATCH), sys.executable, "-c", program]
+
+
+def test_a_server_and_what_it_started_end_with_who_asked_for_it(tmp_path: Path) -> None:
+    """Whoever holds the watcher's input goes away."""
+    told = tmp_path / "ids"
+    watcher = subprocess.Popen(starting_another(told, "time.sleep(600)"), stdin=subprocess.PIPE)
     wait_until(told.exists)
     ids = [int(word) for word in told.read_text().split()]
     assert all(map(psutil.pid_exists, ids))
@@ -97,15 +102,10 @@ def test_a_server_and_what_it_started_end_with_who_asked_for_it(tmp_path: Path) 
 
 
 def test_the_watcher_ends_as_its_command_does_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    told = tmp_path / "id"
-    inner = "import time; time.sleep(600)"
-    outer = (
-        f"import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', {inner!r}]); "
-        f"open({str(told)!r}, 'w').write(str(child.pid)); raise SystemExit(7)"
-    )
-    with subprocess.Popen([sys.executable, str(WATCH), sys.executable, "-c", outer], stdin=subprocess.PIPE) as watcher:
+    told = tmp_path / "ids"
+    with subprocess.Popen(starting_another(told, "raise SystemExit(7)"), stdin=subprocess.PIPE) as watcher:
         assert watcher.wait(60) == 7
-    wait_until(lambda: not _lives(int(told.read_text())))
+    wait_until(lambda: not any(_lives(int(word)) for word in told.read_text().split()))
 
 
 def _lives(number: int) -> bool:

@@ -1,7 +1,6 @@
-"""GRPO and PPO whose roll-outs come from a server: mismatch in the log, weights at each step, a server that dies."""
+"""GRPO whose roll-outs come from a server: mismatch in the log, weights at each step, a server that dies."""
 
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from llm_rl import ImportanceCorrection
 from llm_rl.rollout.server.client import CompletionClient, ServerError
 from llm_rl.rollout.server.engine import ServerEngine
 from tests.helpers.refusals import refused
-from tests.llm_rl.helpers import tiny_grpo, tiny_ppo
+from tests.llm_rl.helpers import tiny_grpo
 from tests.llm_rl.helpers.serving import free_port, policy, serving
 from tests.llm_rl.helpers.tiny_grpo import SAVING, new_model, uneven, untimed
 from tests.llm_rl.helpers.watch import trained
@@ -37,33 +36,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "served"
 
 
-@pytest.mark.parametrize("tiny", [tiny_grpo, tiny_ppo])
-def test_each_step_samples_from_its_own_weights_and_the_mismatch_is_told(
-    tmp_path: Path, folder: Path, tiny: ModuleType
-) -> None:
+def test_each_step_samples_from_its_own_weights_and_the_mismatch_is_told(tmp_path: Path, folder: Path) -> None:
+    """And an evaluation has the same completions each time."""
     with serving(folder) as url:
         engine = ServerEngine(url)
         counted = CountAdapters(engine)
-        given: dict[str, Any] = {"engine": engine, "callbacks": [counted]}
-        changes = dict(SETTINGS)
-        if tiny is tiny_grpo:
-            given["extensions"] = [ImportanceCorrection()]
-        else:
-            changes["num_ppo_epochs"] = 1
-        run = trained(tiny.trainer(tmp_path / "run", policy(), reward_funcs=uneven, given=given, **changes))
+        given = {"engine": engine, "callbacks": [counted], "extensions": [ImportanceCorrection()]}
+        run = trained(tiny_grpo.trainer(tmp_path / "run", policy(), reward_funcs=uneven, given=given, **SETTINGS))
+        assert run.evaluate(tiny_grpo.rows()) == run.evaluate(tiny_grpo.rows())
     lines = run.state.log_history[:STEPS]
     assert len(set(counted.names)) == STEPS
     for line in lines:
         assert 0 <= line["engine_logp_diff_mean"] <= line["engine_logp_diff_max"] < 1e-4
         assert line["engine_ess"] == pytest.approx(1, abs=1e-4) and abs(line["engine_kl"]) < 1e-6
-        if tiny is tiny_grpo:
-            assert line["importance_weight_mean"] == pytest.approx(1, abs=1e-4)
-
-
-def test_an_evaluation_has_the_same_completions_each_time(tmp_path: Path, folder: Path) -> None:
-    with serving(folder) as url:
-        run = tiny_grpo.trainer(tmp_path / "run", policy(), given={"engine": ServerEngine(url)})
-        assert run.evaluate(tiny_grpo.rows()) == run.evaluate(tiny_grpo.rows())
+        assert line["importance_weight_mean"] == pytest.approx(1, abs=1e-4)
 
 
 @pytest.mark.slow

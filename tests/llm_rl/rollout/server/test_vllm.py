@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import psutil
@@ -26,7 +25,7 @@ from llm_rl.rollout.server.weights import save_adapter
 from scripts.benchmarks.grpo_contenders import VLLM_PROGRAM, Setting, make_trainer, model_folder
 from tests.helpers.drawn import near_share
 from tests.helpers.refusals import refused
-from tests.llm_rl.helpers import tiny_grpo, tiny_ppo
+from tests.llm_rl.helpers import tiny_grpo
 from tests.llm_rl.helpers.serving import EOS, PARAMS, PROMPTS, assert_sampled_from, policy
 from tests.llm_rl.helpers.tiny_grpo import move, new_model, tokenizer, uneven
 from tests.llm_rl.helpers.watch import trained
@@ -102,15 +101,10 @@ def test_greedy_and_end_tokens(engine: ServerEngine) -> None:
     assert [len(ids) for ids, _ in engine.generate(PROMPTS, every)] == [1] * len(PROMPTS)
 
 
-@pytest.mark.parametrize("tiny", [tiny_grpo, tiny_ppo])
-def test_two_steps_on_adapters(engine: ServerEngine, tmp_path: Path, tiny: ModuleType) -> None:
-    given: dict[str, Any] = {"engine": engine}
+def test_two_steps_on_adapters(engine: ServerEngine, tmp_path: Path) -> None:
+    given = {"engine": engine, "extensions": [ImportanceCorrection()]}
     changes: dict[str, Any] = {"max_steps": 2, "learning_rate": 1e-2}
-    if tiny is tiny_grpo:
-        given["extensions"] = [ImportanceCorrection()]
-    else:
-        changes["num_ppo_epochs"] = 1
-    run = trained(tiny.trainer(tmp_path, policy(base()), reward_funcs=uneven, given=given, **changes))
+    run = trained(tiny_grpo.trainer(tmp_path, policy(base()), reward_funcs=uneven, given=given, **changes))
     assert_close(run, CLOSE)
     engine.load_weights(causal_model(run.model))
     assert_sampled_by(engine, run.model)
