@@ -46,7 +46,7 @@ class ScriptArguments(ComparisonArguments):
         AFTER_LABEL: 2e-4,
         "imitation": 1e-3,
         "imitation_after_label": 5e-4,
-        "kept": 5e-4,
+        "kept": 2.5e-4,
         "judged_after_imitation": 2e-4,
     } | dict.fromkeys(LABELS[1:], 2e-3)
 

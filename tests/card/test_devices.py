@@ -39,8 +39,7 @@ for package in ("llm_rl", "dllm_rl", "sudoku_dllm"):
     for module in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
         if not module.name.endswith("__main__") and ".verl" not in module.name:
             importlib.import_module(module.name)
-for script in ("grids", "cluster"):
-    importlib.import_module(f"scripts.benchmarks.{script}")
+importlib.import_module("scripts.benchmarks.grids")
 """
 on_card = pytest.mark.usefixtures("card")
 
