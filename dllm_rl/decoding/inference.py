@@ -11,6 +11,7 @@ from dllm_rl.decoding.loop import Step, decoding_steps
 from dllm_rl.decoding.settings import Decoding
 from dllm_rl.decoding.trajectories import Trajectories, sums_at
 from dllm_rl.task import UnmaskBatch
+from llm_rl.training.modes import evaluation_mode
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +130,8 @@ def decode(
     if max_tokens is None:
         max_tokens = 8192 if problems.responses.device.type == "cpu" else 65536
     steps = decoding_steps(model, trajectories, how, generator=generator, max_tokens=max_tokens, max_masked=max_masked)
-    return _record(trajectories, steps, most)
+    with evaluation_mode(model):
+        return _record(trajectories, steps, most)
 
 
 def _record(trajectories: Trajectories, steps: Iterable[Step], most: int) -> Decode:

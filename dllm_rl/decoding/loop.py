@@ -15,7 +15,6 @@ from dllm_rl.decoding.strategies import get_strategy
 from dllm_rl.decoding.taking_back import TakingBack, TakingNothingBack
 from dllm_rl.decoding.trajectories import Trajectories, micro_batches, sums_at
 from dllm_rl.policy import StateScores, logits_at, scores_of
-from llm_rl.training.modes import evaluation_mode
 
 Told = Callable[[int, StateScores, Tensor, Tensor, Tensor], Choices]
 """Step number, scores of N states, bool `(N, R)` what is definite in them, and the state and number of each of A
@@ -139,8 +138,7 @@ def _asked(
             members = members[(state_of >= begin) & (state_of < end)]
         part = (responses[begin:end], of[begin:end], definite[begin:end])  # (N, R), (N,), (N, R)
         masked, at = part[0] == problems.mask_id, asked[begin:end]  # (N, R)
-        with evaluation_mode(model):
-            logits = logits_at(model, *problems.prompts_of(part[1]), part[0], at, problems.mask_id)  # (M + W, V)
+        logits = logits_at(model, *problems.prompts_of(part[1]), part[0], at, problems.mask_id)  # (M + W, V)
         # What it says at masks serves the choice, what it makes of written tokens taking back.
         logits, seen = back.parted(logits, masked, at)  # (M, V), (W, V)
         scores = scores_of(logits, masked, back.how.policy)

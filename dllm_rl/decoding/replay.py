@@ -106,9 +106,8 @@ def replay(
         return rows, ranks, positions, responses[some[rows], positions]
 
     how = Decoding("margin", tokens_per_step=most, policy=policy, on_error=on_error)
-    for step in decoding_steps(model, trajectories, how, told=told, max_tokens=max_tokens, max_masked=max_masked):
-        record.add(step)
-    return record.result(num_generations)
+    played = decoding_steps(model, trajectories, how, told=told, max_tokens=max_tokens, max_masked=max_masked)
+    return record.result(model, played, num_generations)
 
 
 def _order(trajectories: Trajectories, responses: Tensor, step_of: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ A decision fills one position or several from one forward pass. Trajectories tha
 leave the batch; every distinct state is forwarded once.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,7 @@ from dllm_rl.policy import PolicyConfig, action_logprobs
 from dllm_rl.reward import log_expected_reward_of
 from dllm_rl.task import UnmaskBatch, check_lam, unmask_rewards
 from llm_rl.core.logprobs import entropy_from_logits
+from llm_rl.training.modes import evaluation_mode
 
 AS_TRAINED = Decoding("policy", on_error="end")
 """Drawn from the policy, one position a decision, to the first error: the roll-outs of docs/sources.md."""
@@ -176,11 +178,10 @@ def rollout(
     decisions = -(-trajectories.to_fill // count) if how.guard is None else trajectories.to_fill  # rounded up
     record = Record(trajectories, count, decisions, how.policy, lam)
     uniforms = _checked(noise, generator, trajectories, how.tries)
-    for step in decoding_steps(
+    steps = decoding_steps(
         model, trajectories, how, uniforms=uniforms, generator=generator, max_tokens=max_tokens, max_masked=max_masked
-    ):
-        record.add(step)
-    return record.result(num_generations)
+    )
+    return record.result(model, steps, num_generations)
 
 
 def _checked(
@@ -266,8 +267,11 @@ class Record:
         self.wrong[at] = sums_at(rows, step.wrong.long(), len(acted)) > 0
         self.seen += len(step.responses)
 
-    def result(self, num_generations: int) -> Rollout:
-        """The roll-out, once all trajectories have ended."""
+    def result(self, model: nn.Module, steps: Iterable[Step], num_generations: int) -> Rollout:
+        """The roll-out of all steps, which a model in evaluation mode takes."""
+        with evaluation_mode(model):
+            for step in steps:
+                self.add(step)
         columns = {name: torch.cat(self.columns.pop(name)) for name in list(self.columns)}  # no two copies of all
         return Rollout(
             problems=self.problems,

@@ -37,10 +37,9 @@ def write_page(outcomes: Outcomes, setting: Setting, run: Path, jobs: Sequence[J
 def _tables(outcomes: Outcomes) -> list[Table]:
     """Each way of checking at decoding, and the differences from the leaders without one."""
     script, use_cpu, tables = outcomes.script, outcomes.args.use_cpu, []
+    unit = "CPU s" if use_cpu else "seconds"
     for guard, title in CHECKED.items():
-        aside = {None: ["one answer", "CPU s" if use_cpu else "seconds"], "rules": [], "completable": ["distinct"]}[
-            guard
-        ]
+        aside = {None: ["one answer", unit], "rules": [], "completable": ["distinct"]}[guard]
         columns = [*_columns(cells_of(script, guard)), *aside]
         rows = [[TITLES[arm], *outcomes.row(arm, guard)] for arm in outcomes.judged_by(guard)]
         if guard is None:
