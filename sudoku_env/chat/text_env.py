@@ -241,8 +241,8 @@ class SudokuText(GameTools, gymnasium.Env[str, str]):
             first = with_picture(told, puzzle, puzzle)
         said: list[Message] = [{"role": "user", "content": first}]
         for move, reply, board in zip(self._log["moves"], self._log["replies"], self._boards, strict=True):
-            told = reply.removesuffix(f"\n\n{format_board(board)}")
-            shown = with_picture(told, board, puzzle) if self.picture and told != reply else reply
+            told = reply.removesuffix(f"\n\n{format_board(board)}") if self.picture else reply
+            shown = with_picture(told, board, puzzle) if told != reply else reply
             said += [{"role": "assistant", "content": move}, {"role": "user", "content": shown}]
         return said
 

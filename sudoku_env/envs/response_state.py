@@ -110,6 +110,11 @@ class Responses:
         self.mask_id = self.start(0).layout.mask_id
         self.vocabulary = max(len(self.tokenizer), self.mask_id + 1)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Responses":
+        """Copies of an environment share its prompts and tokenizer, which do not change."""
+        memo.update({id(shared): shared for shared in (self.tokenizer, self.source)})
+        return self
+
     def start(self, number: int) -> PreFilled:
         """The pre-filled response to a prompt, the same object at every call."""
         if number not in self._starts:

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from llm_rl.integrations.verl.rows import critic_row, policy_row
@@ -19,8 +20,10 @@ pytest.importorskip("verl", reason="verl is not installed, see docs/raro.md")
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
+from verl import DataProto
 from verl.experimental.agent_loop.agent_loop import AgentLoopWorker, DictConfigWrap, _agent_loop_registry
 from verl.trainer.ppo.reward import load_reward_manager
+from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
@@ -126,3 +129,15 @@ def mixed_batch(config, tokenizer, says, row, monkeypatch, step):
 
     asyncio.run(run())
     return found
+
+
+def advantages_of(config, scores, mask, uids):
+    """What verl's trainer computes by our estimator."""
+    data = DataProto.from_dict(
+        tensors={"token_level_rewards": scores, "response_mask": mask},
+        non_tensors={"uid": np.array(uids, dtype=object)},
+    )
+    keys = [f"{uid}_{place}_0" for place, uid in enumerate(uids)]
+    return compute_advantage_for_multi_trajectories(
+        data, batch_keys=keys, adv_estimator="raro", config=config.algorithm
+    ).batch["advantages"]

@@ -84,7 +84,7 @@ def test_without_trl_the_script_says_what_to_install(tmp_path, monkeypatch, caps
 def test_the_script_writes_its_tables(tmp_path) -> None:
     pytest.importorskip("trl", reason="the comparison needs TRL: pip install 'sudoku-dllm[trl]'")
     words = "--model tiny --rounds 1 --max_completion_length 4 --kl_weight 0.1".split()
-    finished(SCRIPT, [*words, "--output_dir", tmp_path], env=ENVIRONMENT, fresh=True)
+    finished(SCRIPT, [*words, "--output_dir", tmp_path], env=ENVIRONMENT)
     cost = pd.read_csv(tmp_path / "cost.csv", index_col="what")
     assert list(cost.columns) == ["ours", "trl", "ours / trl"] and (cost > 0).all(axis=None)
     assert {"step s", "generation s", "update s", "resident MiB", "tensors MiB"} <= set(cost.index)

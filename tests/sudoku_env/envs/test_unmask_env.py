@@ -1,3 +1,4 @@
+import copy
 from functools import partial
 
 import gymnasium
@@ -211,3 +212,10 @@ def test_padding_token():
     obs, _ = env.reset(options={"index": int(np.argmin([len(prompt) for prompt in PROMPTS]))})
     assert obs[0] == NoPad.eos_token_id
     refused("pad_token", lambda: make(source=SOURCE, tokenizer=Neither()), TokenLayoutError)
+
+
+def test_a_copy_shares_what_does_not_change():
+    env = make(source=SOURCE)
+    twin = copy.deepcopy(env)
+    assert twin is not env and twin.rules is not env.rules
+    assert (twin.responses, twin.tokenizer, twin.source) == (env.responses, env.tokenizer, env.source)
