@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.warm_process import run_script
+from tests.helpers.warm_process import ROOT, run_script
 from tests.llm_rl.helpers.tiny_raro import rows
 from tests.llm_rl.helpers.tiny_vapor import tag_model, tag_tokenizer
 
-ROOT = Path(__file__).parents[2]
 SMALL = [
     "--prompt_format", "text", "--per_device_train_batch_size", "4", "--num_generations", "2", "--critic_pairs", "2",
     "--critic_generations", "2", "--max_completion_length", "8", "--max_critic_completion_length", "8",

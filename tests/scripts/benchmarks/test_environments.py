@@ -1,14 +1,11 @@
 """`scripts/benchmarks/environments.py` with a handful of steps, as a user runs it."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
-from tests.helpers.warm_process import finished
+from tests.helpers.warm_process import ROOT, finished
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[3]
 
 
 def test_tables_by_boards_size_and_vocabulary(tmp_path) -> None:

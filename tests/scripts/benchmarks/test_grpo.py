@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import runpy
 import sys
 from pathlib import Path
@@ -25,7 +24,6 @@ from tests.helpers.warm_process import ROOT, finished
 
 torch.set_num_threads(1)
 SCRIPT = ROOT / "scripts" / "benchmarks" / "grpo.py"
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +82,7 @@ def test_without_trl_the_script_says_what_to_install(tmp_path, monkeypatch, caps
 def test_the_script_writes_its_tables(tmp_path) -> None:
     pytest.importorskip("trl", reason="the comparison needs TRL: pip install 'sudoku-dllm[trl]'")
     words = "--model tiny --rounds 1 --max_completion_length 4 --kl_weight 0.1".split()
-    finished(SCRIPT, [*words, "--output_dir", tmp_path], env=ENVIRONMENT)
+    finished(SCRIPT, [*words, "--output_dir", tmp_path])
     cost = pd.read_csv(tmp_path / "cost.csv", index_col="what")
     assert list(cost.columns) == ["ours", "trl", "ours / trl"] and (cost > 0).all(axis=None)
     assert {"step s", "generation s", "update s", "resident MiB", "tensors MiB"} <= set(cost.index)

@@ -1,14 +1,11 @@
 """`scripts/benchmarks/roofline.py` with a handful of puzzles, as a user runs it."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
-from tests.helpers.warm_process import finished
+from tests.helpers.warm_process import ROOT, finished
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[3]
 
 
 def test_a_row_for_each_work(tmp_path) -> None:

@@ -1,7 +1,6 @@
 """The page on several right answers is what its kept results say, with what finished comparisons left there."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -10,9 +9,8 @@ from sudoku_dllm.several.report import CEILINGS, valid
 from sudoku_dllm.trials.record import Records, arm_of
 from sudoku_dllm.trials.results import Results
 from sudoku_dllm.trials.words import lead, percent
-from tests.helpers.warm_process import finished
+from tests.helpers.warm_process import ROOT, finished
 
-ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "several_answers.md"
 STUDY = ROOT / "data" / "study" / "several_answers"
 

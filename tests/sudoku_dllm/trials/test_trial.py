@@ -18,9 +18,8 @@ from sudoku_dllm.trials.jobs import Job, Lines, in_processes
 from sudoku_dllm.trials.record import Records, write_job
 from sudoku_dllm.trials.trial import TrialArguments
 from sudoku_dllm.trials.trial_report import table
-from tests.helpers.warm_process import SERVER, finished, run_script
+from tests.helpers.warm_process import ROOT, SERVER, finished, run_script
 
-ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "compare_addition.py"
 SMALL = ["--sums", "40", "--start_steps", "2", "--width", "2"]
 

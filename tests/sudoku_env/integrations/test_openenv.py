@@ -1,6 +1,5 @@
 """Client and server in the installed OpenEnv, by uvicorn on the loopback interface; skipped where it is missing."""
 
-import importlib.util
 import json
 import runpy
 from pathlib import Path
@@ -13,28 +12,20 @@ from openenv.cli.__main__ import app as openenv_cli
 from typer.testing import CliRunner
 
 import sudoku_env.integrations.openenv as ours
+from examples import openenv_play as example
 from sudoku_env import SudokuText, to_string
 from sudoku_env.integrations.openenv import SudokuAction, SudokuClient
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "openenv_play.py"
 PUZZLE, SOLUTION = "123.341221434321", "1234341221434321"
 
 
 @pytest.fixture(scope="module")
-def example():
-    spec = importlib.util.spec_from_file_location("openenv_play", EXAMPLE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def url(example):
+def url():
     with example.served(size=4) as address:
         yield address
 
 
-def test_an_episode_is_that_of_the_text_environment(url, example):
+def test_an_episode_is_that_of_the_text_environment(url):
     env = SudokuText(size=4)
     with SudokuClient(base_url=url).sync() as client:
         text, info = env.reset(seed=5)
@@ -76,6 +67,6 @@ def test_openenv_validate_is_content(url, tmp_path):
 
 
 def test_the_example_runs(capsys):
-    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    runpy.run_path(example.__file__, run_name="__main__")
     printed = capsys.readouterr().out
     assert "Hint (grade 1)" in printed and "The grid is complete and right. Reward of the last turn: 1.0" in printed

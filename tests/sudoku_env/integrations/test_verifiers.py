@@ -3,26 +3,15 @@
 Skipped where verifiers is not installed.
 """
 
-import importlib.util
 import runpy
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("verifiers.v1", reason="needs verifiers: make test-integrations")
 
+from examples import verifiers_eval as example
 from sudoku_env import SudokuText, count_solutions, parse_puzzle
 from sudoku_env.integrations.verifiers import SudokuTaskset, SudokuTasksetConfig
-
-EXAMPLE = Path(__file__).parents[3] / "examples" / "verifiers_eval.py"
-
-
-@pytest.fixture(scope="module")
-def example():
-    spec = importlib.util.spec_from_file_location("verifiers_eval", EXAMPLE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def values(trace, kind):
@@ -40,7 +29,7 @@ def test_tasks_are_puzzles_and_the_same_for_equal_configs():
         assert (puzzle > 0).sum() == task.data.clues == 16 and count_solutions(puzzle) == 1
 
 
-def test_eval_of_one_who_solves(example, tmp_path):
+def test_eval_of_one_who_solves(tmp_path):
     traces = example.evaluate(example.solver, tmp_path, "-n", "2", "--env.taskset.size", "4")
     assert len(traces) == 2
     for trace in traces:
@@ -49,7 +38,7 @@ def test_eval_of_one_who_solves(example, tmp_path):
         assert not trace["errors"]
 
 
-def test_eval_of_one_who_takes_a_hint_and_gives_up(example, tmp_path):
+def test_eval_of_one_who_takes_a_hint_and_gives_up(tmp_path):
     def quitter(messages):
         return "hint" if len(messages) == 1 else "I cannot.\ngive_up"
 
@@ -63,7 +52,7 @@ def test_eval_of_one_who_takes_a_hint_and_gives_up(example, tmp_path):
     assert len([node for node in trace["nodes"] if node["message"]["role"] == "assistant"]) == 2
 
 
-def test_eval_of_free_answers(example, tmp_path):
+def test_eval_of_free_answers(tmp_path):
     options = ["-n", "1", "--env.taskset.size", "4", "--env.taskset.mode", "answer"]
     (right,) = example.evaluate(example.solver, tmp_path / "right", *options)
     (echo,) = example.evaluate(lambda messages: messages[-1]["content"], tmp_path / "echo", *options)
@@ -72,6 +61,6 @@ def test_eval_of_free_answers(example, tmp_path):
 
 
 def test_the_example_runs(capsys):
-    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    runpy.run_path(example.__file__, run_name="__main__")
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("puzzle ")]
     assert len(lines) == 3 and all("'score': 1.0" in line for line in lines)
