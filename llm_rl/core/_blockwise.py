@@ -53,13 +53,7 @@ class FromHidden(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        index: Tensor,
-        temperature: float,
-        chunks: Chunks,
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, index: Tensor, temperature: float, chunks: Chunks
     ) -> tuple[Tensor, Tensor]:
         """Saves the inputs and three numbers a row."""
         scores = _head_scores(hidden, weight, bias, temperature)

@@ -18,12 +18,7 @@ from llm_rl.core.surrogate import log_ratio
 KLEstimator = Literal["k1", "k2", "k3"]
 
 
-def approx_kl(
-    logprobs_p: Tensor,
-    logprobs_q: Tensor,
-    *,
-    estimator: KLEstimator = "k3",
-) -> Tensor:
+def approx_kl(logprobs_p: Tensor, logprobs_q: Tensor, *, estimator: KLEstimator = "k3") -> Tensor:
     """One-sample estimates of KL(p ‖ q), **for actions sampled from p**.
 
     With the log-ratio d = log q(x) − log p(x), clamped as `surrogate.log_ratio` says:

@@ -88,7 +88,7 @@ class ExactTrainer(CheckedTrainer):
 
         Args:
             resume_from_checkpoint: A checkpoint's folder, or "last" or True: the last whole checkpoint of `output_dir`,
-                and the beginning where there is none yet. None: a fresh run.
+                and the beginning where there is none yet. None: that of the arguments, by default a fresh run.
             **kwargs: As in `transformers.Trainer`.
 
         Returns:
@@ -101,10 +101,11 @@ class ExactTrainer(CheckedTrainer):
         """
         self._began, self._earlier_seconds = time.time(), 0.0
         self._settings = identity_of(self.args)  # of now: trainers set some arguments themselves
+        asked = self.args.resume_from_checkpoint if resume_from_checkpoint is None else resume_from_checkpoint
         run = Path(self.args.output_dir)
         with ExitStack() as held:
             first_says(lambda: held.enter_context(run_lock(run)), CheckpointError)
-            found, changed = first_says(lambda: self._starting_point(run, resume_from_checkpoint), CheckpointError)
+            found, changed = first_says(lambda: self._starting_point(run, asked), CheckpointError)
             self._to_load, self.changed = found, frozenset(changed)
             return super().train(resume_from_checkpoint=found, **kwargs)
 

@@ -23,9 +23,7 @@ def add_demo(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no_browser", action="store_true", help="do not open the page in the browser")
     parser.add_argument(
-        "--output_dir",
-        type=not_empty,
-        help="write the page to this folder, to be put on a server, and serve nothing",
+        "--output_dir", type=not_empty, help="write the page to this folder, to be put on a server, and serve nothing"
     )
 
 

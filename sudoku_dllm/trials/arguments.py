@@ -13,7 +13,7 @@ from dllm_rl.models.shipped import model_folder
 from dllm_rl.training.arguments import UnmaskArguments
 from llm_rl.core._checks import check_count
 from llm_rl.core._options import option
-from llm_rl.training.arguments import check_seed
+from llm_rl.training.arguments import check_seed, refuse_idle
 from llm_rl.training.budget import trapezoid
 from sudoku_dllm.trials.rates import chosen_rates
 
@@ -95,6 +95,7 @@ class BudgetedArguments(UnmaskArguments):
     use_cpu: bool = option(None, "Do not use an accelerator.")
     resume_from_checkpoint: str | None = option(None, "last: go on where the run in output_dir was stopped.")
     overwrite_output_dir: bool = option(False, "Start anew in a folder that holds a run; its checkpoints are deleted.")
+    resume_with_changes: bool = option(False, SUPPRESS)
 
     def __post_init__(self) -> None:
         # Those that are not as by default; `parse` adds those that were given.
@@ -102,6 +103,7 @@ class BudgetedArguments(UnmaskArguments):
         if self.use_cpu is None:  # asked here: at import, no fork of the process that imported could use the card
             self.use_cpu = not torch.cuda.is_available()
         super().__post_init__()
+        refuse_idle(self, [("resume_with_changes", False, "in a comparison, one for all arms: take a new output_dir")])
         check_count("max_steps", self.max_steps)
         if self.lr_scheduler_type != "constant" or self.warmup_steps:
             raise ValueError(

@@ -7,14 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llm_rl.training.command_line import (
-    INTERRUPTED,
-    USER_ERRORS,
-    fail,
-    need_reports,
-    on_command_line,
-    user_errors,
-)
+from llm_rl.training.command_line import INTERRUPTED, USER_ERRORS, fail, need_reports, on_command_line, user_errors
 from llm_rl.training.output_folder import LAST, RECORD, RunFolder
 from llm_rl.training.processes import first_says, is_first
 from llm_rl.training.quiet import quiet_libraries

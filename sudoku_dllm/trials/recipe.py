@@ -4,6 +4,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,9 +14,9 @@ from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel, Trai
 from dllm_rl.models.folder import check_folder, named_model
 from dllm_rl.models.shipped import model_folder, unknown
 from dllm_rl.training.arguments import UnmaskArguments
-from llm_rl.training.arguments import refuse_idle
+from llm_rl.training.arguments import RunArguments, refuse_idle
 from llm_rl.training.budget import Budget
-from llm_rl.training.command_line import fail, need_model
+from llm_rl.training.command_line import fail, need_model, on_command_line
 from llm_rl.training.processes import is_first
 from sudoku_dllm.trials.arguments import BASE, SOURCE, BudgetedArguments, ComparisonArguments
 from sudoku_dllm.trials.command import compare
@@ -52,9 +53,27 @@ class RecipeTrial(Trial):
             source_arguments(self.args, self.seeds[0], Path(self.args.output_dir), self.script.rate(SOURCE))
         else:
             refuse_idle(self.args, UnmaskArguments._idle(self.args))
+        if self.args.resume_from_checkpoint is None:  # a run goes on with some of its arms and the options of all
+            self._refuse_idle()
         with torch.device("meta"), named_model(self.script.model, "model"):  # sizes without weights
             shape = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(self.script.model))
         self.parameters = shape.num_parameters()
+
+    def _refuse_idle(self) -> None:
+        """Words of the command line that act in other arms than those asked for; a file may be for all of them."""
+        script, arms = self.script, ", ".join(self.script.arms)
+        parts = {part for arm in script.arms for part in self.STAGES.get(arm, (arm,))}
+        labeled = {part for part in parts if part.startswith("sft")}
+        of_roll_outs = {item.name for item in fields(UnmaskArguments)} - {item.name for item in fields(RunArguments)}
+        of_roll_outs = {name for name in of_roll_outs if not name.startswith("lora")} | {"per_device_train_batch_size"}
+        for names, acts, remedy in (
+            (of_roll_outs, parts - labeled, f"in {arms}: add an arm by roll-outs"),
+            (["control_batch_size"], labeled, f"in {arms}: set per_device_train_batch_size"),
+            (["learning_rate"], parts - {*script.RATES}, f"in {arms}: give --rates {script.arms[0]}=RATE"),
+            (["seed"], not script.seeds, "beside --seeds: name it there"),
+        ):
+            if not acts and (told := sorted(filter(on_command_line, names))):
+                raise ValueError(f"--{told[0]} does nothing {remedy}, or leave it out")
 
     @property
     def processes(self) -> int:

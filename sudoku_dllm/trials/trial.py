@@ -209,18 +209,10 @@ class Trial(ABC):
 def short_training(folder: Path, batch_size: int, seed: int, learning_rate: float) -> dict[str, Any]:
     """Arguments of a training on CPU that writes nothing but its log, into a folder, and ends by its budget."""
     return {
-        "output_dir": str(folder / "trainer"),
-        "overwrite_output_dir": True,
-        "max_steps": UNLIMITED_STEPS,
-        "per_device_train_batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "logging_steps": 10,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "use_cpu": True,
-        "seed": seed,
-    }
+        "output_dir": str(folder / "trainer"), "overwrite_output_dir": True, "max_steps": UNLIMITED_STEPS,
+        "per_device_train_batch_size": batch_size, "learning_rate": learning_rate, "logging_steps": 10,
+        "save_strategy": "no", "report_to": "none", "disable_tqdm": True, "use_cpu": True, "seed": seed,
+    }  # fmt: skip
 
 
 def run_trial(trial: type[Trial], arguments: type[TrialArguments], description: str) -> None:

@@ -96,7 +96,7 @@ class Responses:
             ends = [self._pre_fill(prompt, PROBE_LENGTH).map_range[1] for prompt in by_size.values()]
             max_gen_length = max(ends) + FREE_TAIL
         self.max_gen_length = max_gen_length
-        self._starts: dict[int, PreFilled] = {}
+        self._starts: list[PreFilled | None] = [None] * self.count  # of one length: copies share and pickle it
         if self.source.prompts is None:
             answer = get_answer_layout(self.start(0).layout.name)
             longest = max(map(len, encode_prompts(self.tokenizer, self._prompts, system_prompt, answer)))
@@ -117,9 +117,9 @@ class Responses:
 
     def start(self, number: int) -> PreFilled:
         """The pre-filled response to a prompt, the same object at every call."""
-        if number not in self._starts:
-            self._starts[number] = self._pre_fill(self._prompts[number], self.max_gen_length)
-        return self._starts[number]
+        if (found := self._starts[number]) is None:
+            found = self._starts[number] = self._pre_fill(self._prompts[number], self.max_gen_length)
+        return found
 
     def layouts(self) -> list[TokenLayout]:
         """The layout of the response to each given prompt; of one response only where all are worded alike."""

@@ -35,12 +35,10 @@ from tests.scripts.helpers.in_process import run_here, run_until_checkpoint
 from tests.scripts.helpers.page_data import page_data
 from tests.scripts.helpers.started import lines, start
 
-TINY = {
-    "setting": "labels", "per_device_train_batch_size": 2, "control_batch_size": 4, "max_puzzles": 12,
-    "eval_puzzles": 6, "save_steps": 2, "logging_steps": 1,
-}  # fmt: skip
-COUNTED = {**TINY, "arms": "objective", "max_steps": 4, "num_generations": 2, "jobs": 0, "curve_points": 2,
-           "curve_puzzles": 4, "eval_tokens": 4}  # fmt: skip
+TINY = {"setting": "labels", "max_puzzles": 12, "eval_puzzles": 6, "save_steps": 2, "logging_steps": 1}
+LABELED, ROLLED_OUT = {"control_batch_size": 4}, {"per_device_train_batch_size": 2}
+COUNTED = {**TINY, **ROLLED_OUT, "arms": "objective", "max_steps": 4, "num_generations": 2, "jobs": 0, "eval_tokens": 4,
+           "curve_points": 2, "curve_puzzles": 4}  # fmt: skip
 SCRIPT = "train_sudoku.py" if FRESH else str(Path(__file__).with_name("forked_arms.py"))
 """What is started where arms need no interpreters of their own."""
 ARMS = ["sft", "sft_definite", "ce", "placebo", "objective"]
@@ -74,7 +72,7 @@ def new_trainer(kept: Setting, arm: str, folder: Path) -> Any:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     """All arms with CPU seconds alike, two processes at a time."""
     folder = tmp_path_factory.mktemp("main") / "run"
-    process = start(SCRIPT, folder, **TINY, train_seconds=0.5, jobs=2, arms=ARMS)
+    process = start(SCRIPT, folder, **TINY, **LABELED, **ROLLED_OUT, train_seconds=0.5, jobs=2, arms=ARMS)
     output, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors[-3000:] + "".join(path.read_text() for path in folder.glob("*/*/log.txt"))
     return folder, output, errors
@@ -257,7 +255,7 @@ def test_an_ended_run_prints_its_table_again_and_takes_another_arm(counted, tmp_
 
 
 def test_an_arm_that_fails_is_named_and_its_log_kept(tmp_path) -> None:
-    words = {**TINY, "train_seconds": 1, "jobs": 1, "arms": "sft", "rates": "sft=1e9"}
+    words = {**TINY, **LABELED, "train_seconds": 1, "jobs": 1, "arms": "sft", "rates": "sft=1e9"}
     process = start(SCRIPT, tmp_path / "run", **words)
     output, errors = process.communicate(timeout=300)
     folder = tmp_path / "run/sft/seed42"
@@ -286,7 +284,7 @@ def test_an_arm_whose_only_checkpoint_is_damaged_says_how_it_begins_anew(tmp_pat
 @pytest.mark.slow
 def test_ctrl_c_ends_with_the_command_that_goes_on(tmp_path) -> None:
     run = tmp_path / "run"
-    words = {**TINY, "train_seconds": 500, "jobs": 1, "arms": "sft"}
+    words = {**TINY, **LABELED, "train_seconds": 500, "jobs": 1, "arms": "sft"}
     process = start(SCRIPT, run, fresh=True, **words)
     until = time.monotonic() + 200
     while not list((run / "sft" / "seed42").glob("checkpoint-*")) and time.monotonic() < until:
@@ -322,6 +320,14 @@ def test_ctrl_c_ends_with_the_command_that_goes_on(tmp_path) -> None:
         (["--seed", "-1"], "seed=-1 must be a whole number from 0 to 4294967295"),
         (["--resume_from_checkpoint", "runs/x/checkpoint-2"], "a run is resumed as a whole: give last"),
         (["--num_generations", "0"], "num_generations=0"),
+        (["--arms", "sft", "--learning_rate", "3"], "--learning_rate does nothing in sft: give --rates sft=RATE"),
+        (["--arms", "sft", "--ce_weight", "9"], "--ce_weight does nothing in sft: add an arm by roll-outs"),
+        (
+            ["--arms", "ce", "--control_batch_size", "3"],
+            "nothing in ce: set per_device_train_batch_size, or leave it out",
+        ),
+        (["--seeds", "1", "--seed", "5"], "--seed does nothing beside --seeds: name it there"),
+        (["--resume_with_changes", "True"], "does nothing in a comparison, one for all arms: take a new output_dir"),
         (["misspelt.yaml"], "learning_rat is unknown; did you mean learning_rate?"),
         (HELD_OUT, "--eval_data: sudoku6x6_train: 6 of 6 solution grids occur in training"),
     ],

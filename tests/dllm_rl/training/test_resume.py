@@ -188,6 +188,8 @@ def test_a_fresh_run_leaves_old_checkpoints_alone_unless_asked(run_folder, tmp_p
     one_step, told = {**SAVING, "max_steps": 1}, r"holds checkpoint-2 of an earlier run; .*overwrite_output_dir=True"
     refused(told, lambda: trained(run_folder, **SAVING), CheckpointError)
     assert (run_folder / "checkpoint-1").is_dir()
+    both = trained(run_folder, **SAVING, overwrite_output_dir=True, resume_from_checkpoint="last")
+    assert both.state.global_step == 2 and (run_folder / "checkpoint-1").is_dir(), "what goes on deletes nothing"
     trained(run_folder, **one_step, overwrite_output_dir=True, seed=8)
     assert [path.name for path in run_folder.glob("checkpoint-*")] == ["checkpoint-1"]
     fresh = continued(tmp_path / "new", **one_step)
