@@ -120,12 +120,7 @@ def score_states(
 
 
 def logits_at(
-    model: nn.Module,
-    prompt_ids: Tensor,
-    prompt_mask: Tensor | None,
-    responses: Tensor,
-    at: Tensor,
-    mask_id: int,
+    model: nn.Module, prompt_ids: Tensor, prompt_mask: Tensor | None, responses: Tensor, at: Tensor, mask_id: int
 ) -> Tensor:
     """Run the model on N states and take its logits at chosen positions, bool `(N, R)`, M masked and W written ones.
 
@@ -184,11 +179,7 @@ def token_logprobs_in(scores: StateScores, rows: Tensor, tokens: Tensor, tempera
 
 
 def action_logprobs(
-    scores: StateScores,
-    states: Tensor,
-    positions: Tensor,
-    tokens: Tensor,
-    config: PolicyConfig,
+    scores: StateScores, states: Tensor, positions: Tensor, tokens: Tensor, config: PolicyConfig
 ) -> Tensor:
     """log π(a|s) `(A,)` of A actions, each of which fills up to k positions from one forward pass.
 

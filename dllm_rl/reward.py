@@ -7,12 +7,7 @@ from dllm_rl.policy import NEG_INF, PolicyConfig, StateScores, token_logprobs_in
 
 
 def log_expected_reward(
-    position_logprobs: Tensor,
-    answer_logprobs: Tensor,
-    definite: Tensor,
-    tail: Tensor,
-    scored: Tensor,
-    lam: float,
+    position_logprobs: Tensor, answer_logprobs: Tensor, definite: Tensor, tail: Tensor, scored: Tensor, lam: float
 ) -> Tensor:
     """log f(s), with f(s) = λ Σ_{ℓ∈S2} π(ℓ|s) + Σ_{ℓ∈S1} π(ℓ|s) π(y*_ℓ|ℓ,s).
 

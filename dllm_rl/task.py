@@ -43,14 +43,7 @@ class UnmaskBatch(ABC):
     scored: Tensor
     mask_id: int
 
-    per_problem: ClassVar[tuple[str, ...]] = (
-        "prompt_ids",
-        "prompt_mask",
-        "responses",
-        "answers",
-        "judged",
-        "scored",
-    )
+    per_problem: ClassVar[tuple[str, ...]] = ("prompt_ids", "prompt_mask", "responses", "answers", "judged", "scored")
     """The fields with a row for each problem; a subclass with more of them, all tensors, adds their names."""
 
     @abstractmethod

@@ -6,11 +6,12 @@ import sys
 
 from sudoku_dllm.options import LARGEST_SEED, whole
 from sudoku_env.board import SIZES, SYMBOLS, Board, format_board, to_string
+from sudoku_env.errors import PuzzleParseError
 from sudoku_env.explanation import explain as steps_of
 from sudoku_env.generator import generate as new_puzzles
 from sudoku_env.logic import RULE_GROUPS, RULES
 from sudoku_env.rating import rate as rating_of
-from sudoku_env.reading import boards_in, read_boards
+from sudoku_env.reading import BoardList, boards_in, read_boards
 from sudoku_env.records import DIGITS, WANTED
 from sudoku_env.solver import count_solutions
 from sudoku_env.solver import solutions as solutions_of
@@ -52,12 +53,17 @@ def puzzles_in(args: argparse.Namespace) -> tuple[list[Board], list[str], bool]:
         if not word.strip():
             raise ValueError(f"PUZZLE is {word!r}, which holds no cell; {WANTED}")
         shown = word if len(word) <= SHOWN else f"{word[:SHOWN]}…"
-        if word == "-":
-            name, found = "standard input", boards_in(sys.stdin.read(), "standard input", **how)
-        elif os.path.exists(word):
-            name, found = word, read_boards(word, **how)
-        else:
-            name, found = "", boards_in(word, f"there is no file {shown}; as a puzzle", **how)
+        try:
+            if word == "-":
+                name, found = "standard input", boards_in(sys.stdin.read(), "standard input", **how)
+            elif os.path.exists(word):
+                name, found = word, read_boards(word, **how)
+            else:
+                name, found = "", boards_in(word, f"there is no file {shown}; as a puzzle", **how)
+        except PuzzleParseError as error:
+            if not args.skip_bad or len(args.puzzles) == 1:
+                raise
+            name, found = "", BoardList([], [], [], "", [], [str(error)])
         for told in [*found.faults, *([f"{name}: {found}"] if name else [])]:
             print(f"sudoku-dllm: {' '.join(told.split())}", file=sys.stderr)
         boards += found.boards
@@ -70,9 +76,7 @@ def add_solve(parser: argparse.ArgumentParser) -> None:
     """Options of `solve`."""
     add_puzzles(parser)
     parser.add_argument("--grid", action="store_true", help="print grids instead of one line a puzzle")
-    parser.add_argument(
-        "--all", action="store_true", help=f"print every solution, and say how many there are, up to {COUNTED:,}"
-    )
+    parser.add_argument("--all", action="store_true", help=f"print every solution and their number, up to {COUNTED:,}")
     parser.add_argument("--limit", type=whole(1), help=f"with --all, the most to print ({SHOWN_SOLUTIONS:,})")
 
 
@@ -102,11 +106,7 @@ def add_generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--count", type=whole(1, MOST_PUZZLES), default=1, help="how many puzzles (%(default)s)")
     parser.add_argument("--size", type=int, default=9, choices=SIZES, help="rows of the board (%(default)s)")
     parser.add_argument(
-        "--clues",
-        type=int,
-        nargs="+",
-        metavar="N",
-        help="filled cells, or the least and the most (as usual for the size)",
+        "--clues", type=int, nargs="+", metavar="N", help="filled cells, or the least and the most (usual for the size)"
     )
     parser.add_argument(
         "--rule",

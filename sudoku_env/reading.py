@@ -12,16 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sudoku_env.board import (
-    BLANKS,
-    SYMBOLS,
-    Board,
-    cell_name,
-    check_no_clash,
-    conflicts,
-    parse_board,
-    size_of,
-)
+from sudoku_env.board import BLANKS, SYMBOLS, Board, cell_name, check_no_clash, conflicts, parse_board, size_of
 from sudoku_env.errors import BoardError, PuzzleParseError, SudokuError
 from sudoku_env.records import CELLS, DIGITS, WANTED, Record, fits, records_in
 

@@ -8,14 +8,7 @@ written), so that form is not paid for; a puzzle that is only repeated scores 0.
 import numpy as np
 
 from sudoku_env.board import BoardLike
-from sudoku_env.prompts.scoring import (
-    Score,
-    puzzle_and_solution,
-    read_answer,
-    read_progress,
-    right_cells,
-    score_answer,
-)
+from sudoku_env.prompts.scoring import Score, puzzle_and_solution, read_answer, read_progress, right_cells, score_answer
 
 __all__ = ["Score", "exact_score", "partial_score", "read_answer", "score_answer"]
 

@@ -11,11 +11,7 @@ from dllm_rl.policy import NEG_INF, StateScores
 
 
 def choose(
-    how: Decoding,
-    scores: StateScores,
-    definite: Tensor,
-    states: Tensor,
-    uniforms: Tensor | None = None,
+    how: Decoding, scores: StateScores, definite: Tensor, states: Tensor, uniforms: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What A trajectories in given states do next: the positions that they fill, and the tokens.
 
@@ -58,10 +54,7 @@ def choose(
 
 
 def best_positions(
-    score: Tensor,
-    count: int | None,
-    limit: Threshold | EntropyBound | None = None,
-    entropies: Tensor | None = None,
+    score: Tensor, count: int | None, limit: Threshold | EntropyBound | None = None, entropies: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The `count` best columns of each row; of equal ones the left one.
 

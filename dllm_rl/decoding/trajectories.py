@@ -104,7 +104,9 @@ def micro_batches(masked: Tensor, length: int, max_tokens: int, max_masked: int 
         ValueError: A budget does not hold one state.
     """
     if max_tokens < length:
-        raise ValueError(f"max_tokens={max_tokens} does not hold one sequence of {length} tokens; raise it")
+        raise ValueError(
+            f"max_tokens={max_tokens} does not hold one sequence of {length} tokens; raise it, or shorten responses"
+        )
     before = [0, *masked.cumsum(0).tolist()] if max_masked is not None else []
     first = 0
     while first < len(masked):

@@ -4,11 +4,4 @@ from dllm_rl.terms.objective import ObjectiveConfig
 from dllm_rl.terms.policy_gradient import rollout_advantages
 from dllm_rl.terms.states import ScoredStates, Term, TermValue, VisitedStates
 
-__all__ = [
-    "ObjectiveConfig",
-    "ScoredStates",
-    "Term",
-    "TermValue",
-    "VisitedStates",
-    "rollout_advantages",
-]
+__all__ = ["ObjectiveConfig", "ScoredStates", "Term", "TermValue", "VisitedStates", "rollout_advantages"]

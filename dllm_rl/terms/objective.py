@@ -14,12 +14,7 @@ from llm_rl.core._checks import check_choice
 from llm_rl.core._options import option
 
 Reduction = Literal["sum", "mean"]
-CONFIGS = (
-    PolicyGradientConfig,
-    ExpectedRewardConfig,
-    CrossEntropyConfig,
-    KeptConfig,
-)
+CONFIGS = (PolicyGradientConfig, ExpectedRewardConfig, CrossEntropyConfig, KeptConfig)
 
 
 @dataclass

@@ -49,9 +49,7 @@ def rollout_advantages(visited_rewards: Tensor, num_generations: int, config: Po
     returns = return_after_action(visited_rewards, config.gamma)
     steps = returns.shape[-1]
     advantages = group_relative_advantage(
-        returns.reshape(-1, num_generations, steps),
-        baseline=config.advantage_baseline,
-        scale=config.advantage_scale,
+        returns.reshape(-1, num_generations, steps), baseline=config.advantage_baseline, scale=config.advantage_scale
     )
     return advantages.reshape(returns.shape)
 

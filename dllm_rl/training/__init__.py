@@ -4,11 +4,4 @@ from dllm_rl.training.arguments import UnmaskArguments
 from dllm_rl.training.trainer import UnmaskTrainer
 from dllm_rl.training.update import Backward, UpdateResult, objective_pass, step_weights
 
-__all__ = [
-    "Backward",
-    "UnmaskArguments",
-    "UnmaskTrainer",
-    "UpdateResult",
-    "objective_pass",
-    "step_weights",
-]
+__all__ = ["Backward", "UnmaskArguments", "UnmaskTrainer", "UpdateResult", "objective_pass", "step_weights"]

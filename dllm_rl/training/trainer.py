@@ -72,12 +72,7 @@ class UnmaskTrainer(BufferedTrainer):
     harmless_arguments = frozenset({"max_tokens_per_pass", "max_masked_per_pass"})
 
     def __init__(
-        self,
-        model: nn.Module,
-        args: UnmaskArguments,
-        problems: Sequence[Any],
-        task: UnmaskTask,
-        **kwargs: Any,
+        self, model: nn.Module, args: UnmaskArguments, problems: Sequence[Any], task: UnmaskTask, **kwargs: Any
     ) -> None:
         if not len(problems):
             raise ValueError("problems is empty; give at least one to train on")

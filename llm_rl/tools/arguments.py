@@ -6,6 +6,7 @@ from typing import Literal
 from llm_rl.core._checks import check_choice, check_count, check_positive
 from llm_rl.core._options import option
 from llm_rl.rollout.arguments import RolloutArguments
+from llm_rl.training.arguments import refuse_idle
 
 EpisodeAs = Literal["sample", "turns"]
 
@@ -32,3 +33,6 @@ class EpisodeArguments(RolloutArguments):
                 raise ValueError(f"episode_as={self.episode_as!r} does nothing while max_turns is 1; set max_turns")
         if self.tool_timeout is not None:
             check_positive("tool_timeout", self.tool_timeout)
+        refuse_idle(
+            self, [("max_result_tokens tool_timeout", self.max_turns > 1, "while max_turns is 1; set max_turns")]
+        )

@@ -65,14 +65,13 @@ class RecipeTrial(Trial):
         parts = {part for arm in script.arms for part in self.STAGES.get(arm, (arm,))}
         labeled = {part for part in parts if part.startswith("sft")}
         of_roll_outs = {item.name for item in fields(UnmaskArguments)} - {item.name for item in fields(RunArguments)}
-        of_roll_outs = {name for name in of_roll_outs if not name.startswith("lora")} | {"per_device_train_batch_size"}
         for names, acts, remedy in (
-            (of_roll_outs, parts - labeled, f"in {arms}: add an arm by roll-outs"),
+            (of_roll_outs | {"per_device_train_batch_size"}, parts - labeled, f"in {arms}: add an arm by roll-outs"),
             (["control_batch_size"], labeled, f"in {arms}: set per_device_train_batch_size"),
             (["learning_rate"], parts - {*script.RATES}, f"in {arms}: give --rates {script.arms[0]}=RATE"),
             (["seed"], not script.seeds, "beside --seeds: name it there"),
         ):
-            if not acts and (told := sorted(filter(on_command_line, names))):
+            if not acts and (told := [name for name in sorted(names) if on_command_line(name) and "lora" not in name]):
                 raise ValueError(f"--{told[0]} does nothing {remedy}, or leave it out")
 
     @property

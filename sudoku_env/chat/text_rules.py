@@ -1,6 +1,7 @@
 """The rules of a game in words: what it pays, what a hint costs, how long it lasts and what is shown."""
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 
@@ -36,11 +37,18 @@ class TextRules:
             raise SudokuError(f"reward {self.reward!r} is unknown; choose one of {list(VALUES)}")
         if not 0 <= self.hint_cost < np.inf:
             raise SudokuError(f"hint_cost must be a number of at least 0, got {self.hint_cost!r}")
-        if self.max_turns is not None and self.max_turns < 1:
-            raise SudokuError(f"max_turns must be at least 1, or None for 2n², got {self.max_turns!r}")
-        if self.max_characters < 1:
-            raise SudokuError(f"max_characters must be at least 1, got {self.max_characters!r}")
+        if self.max_turns is not None and not _is_count(self.max_turns):
+            raise SudokuError(f"max_turns must be a whole number, at least 1, or None for 2n², got {self.max_turns!r}")
+        if not _is_count(self.max_characters):
+            raise SudokuError(f"max_characters must be a whole number, at least 1, got {self.max_characters!r}")
+        for name in ("show_board", "tell_dead_ends"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise SudokuError(f"{name} must be True or False, got {getattr(self, name)!r}")
 
     def turns(self, size: int) -> int:
         """The turns of an episode on a board of a size."""
         return 2 * size * size if self.max_turns is None else self.max_turns
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1

@@ -60,7 +60,10 @@ def chosen_index(options: dict[str, Any] | None, count: int) -> int:
         return -1
     if unknown := set(options) - {"index"}:
         raise SudokuError(f"reset options {sorted(unknown)} are unknown; the only one is 'index'")
-    choice = index(options["index"])
+    try:
+        choice = index(options["index"])
+    except TypeError:
+        raise SudokuError(f"index must be a whole number, got {options['index']!r}") from None
     if not 0 <= choice < count:
         why = "" if count else ", as every reset rearranges its puzzle; pass a source that is not shuffled"
         raise SudokuError(f"index {choice} is outside the {count} puzzles that can be picked{why}")

@@ -198,10 +198,7 @@ class FlatUnmask(_Flat, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructor
     """
 
     def __init__(
-        self,
-        env: gymnasium.Env[Any, Any],
-        tail_tokens: Sequence[int] | None = None,
-        observation: str = "tokens",
+        self, env: gymnasium.Env[Any, Any], tail_tokens: Sequence[int] | None = None, observation: str = "tokens"
     ) -> None:
         RecordConstructorArgs.__init__(self, tail_tokens=tail_tokens, observation=observation)
         gymnasium.Wrapper.__init__(self, env)
@@ -243,10 +240,7 @@ class FlatUnmaskVector(_Flat, VectorWrapper):
     """
 
     def __init__(
-        self,
-        env: VectorEnv[Any, Any, Any],
-        tail_tokens: Sequence[int] | None = None,
-        observation: str = "tokens",
+        self, env: VectorEnv[Any, Any, Any], tail_tokens: Sequence[int] | None = None, observation: str = "tokens"
     ) -> None:
         super().__init__(env)
         if not isinstance(env.unwrapped, SudokuUnmaskVectorEnv):

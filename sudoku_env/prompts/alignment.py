@@ -190,7 +190,9 @@ def find_mask_id(tokenizer: Tokenizer, mask_token_id: int | None) -> int:
         mask_id = tokenizer.convert_tokens_to_ids(LLADA_MASK_TOKEN)
         mask_id = None if mask_id == getattr(tokenizer, "unk_token_id", None) else mask_id
     if mask_id is None:
-        raise TokenLayoutError(f"{type(tokenizer).__name__} has no mask token; pass mask_token_id")
+        raise TokenLayoutError(
+            f"{type(tokenizer).__name__} has no mask token; pass mask_token_id, or name one in its files"
+        )
     if mask_id < 0:
         raise TokenLayoutError(f"mask_token_id {mask_id} is negative; pass a token id")
     return int(mask_id)

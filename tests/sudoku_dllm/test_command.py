@@ -31,6 +31,7 @@ def test_solve(capsys, tmp_path) -> None:
 def test_what_a_file_held_is_said_and_what_is_bad_left_out_where_asked(capsys, tmp_path) -> None:
     path = tmp_path / "some.csv"
     path.write_text(f"id,quizzes\n1,{EASY}\n2,12\n", encoding="utf-8")
+    assert said(capsys, "solve", "--skip_bad", str(path), "12", status=1) == [SOLVED], "a bad word is left out too"
     assert main(["solve", "--skip_bad", str(path)]) == 1
     told = capsys.readouterr()
     assert told.out.split() == [SOLVED] and told.err.splitlines() == [

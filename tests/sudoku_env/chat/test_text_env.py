@@ -214,7 +214,8 @@ def test_the_end_by_giving_up_and_by_turns():
     assert (terminated, truncated) == (False, True) and reply.endswith("No turn is left. The game is over.")
 
 
-WRONG = {"reward": "dense", "hint_cost": -1, "max_turns": 0, "max_characters": 0, "clues": 99, "rule": "guess"}
+WRONG = {"reward": "dense", "hint_cost": -1, "max_turns": 2.5, "max_characters": 0, "show_board": "no",
+         "clues": 99, "rule": "guess"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "value"), [("size", 16), ("size", 5), ("render_mode", "human"), *WRONG.items()])

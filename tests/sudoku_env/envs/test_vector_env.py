@@ -222,6 +222,7 @@ def test_resets_come_first(name):
         ({"options": {"reset_mask": np.ones(4, dtype=bool)}}, "reset_mask must be"),
         ({"options": {"reset_mask": np.zeros(5, dtype=bool)}}, "reset_mask must be"),
         ({"options": {"index": 2}}, "index 2 is outside the 2 puzzles"),
+        ({"options": {"index": "1"}}, "index must be a whole number, got '1'"),
         ({"options": {"mask": 2}}, "'mask'"),
     ],
 )

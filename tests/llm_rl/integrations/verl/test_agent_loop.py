@@ -38,8 +38,6 @@ def memory(replay, tmp_path_factory):
     return replay.memory
 
 
-# Roll-outs
-
 uses_memory = pytest.mark.usefixtures("memory")
 
 
@@ -219,9 +217,6 @@ def test_a_mixed_batch_is_one_mini_batch_of_what_the_policys_rows_bring(config, 
         manager.generate_sequences({"extra_info": [question_row("critic")["extra_info"]]})
     with pytest.raises(ValueError, match="judgements=2 does nothing in a mixed batch"):
         roll_out(config, tokenizer, picks_the_expert, [{**question_row("policy"), "mixed": True}], judgements=2)
-
-
-# Checkpoints
 
 
 def pair(step):
