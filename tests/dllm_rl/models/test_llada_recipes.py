@@ -46,7 +46,7 @@ def small(folder: Path, **changes: Any) -> list[str]:
         "model": folder / "published", "output_dir": folder / "run", "use_cpu": True, "prompt_template": "compact",
         "max_gen_length": 40, "max_puzzles": 16, "eval_puzzles": 4, "curve_puzzles": 3, "curve_points": 1,
         "max_steps": 2, "save_steps": 1, "num_generations": 4, "per_device_train_batch_size": 2,
-        "gradient_accumulation_steps": 2, "control_batch_size": 2, "lora_r": 2, "report_to": "none",
+        "gradient_accumulation_steps": 2, "lora_r": 2, "report_to": "none",
         "disable_tqdm": True, **changes,
     }  # fmt: skip
     return [str(word) for name, value in sizes.items() for word in (f"--{name}", value)]
@@ -57,7 +57,7 @@ def test_the_recipe_runs_end_to_end_on_a_published_folder(tmp_path) -> None:
     """Sizes and steps are overridden, nothing else: bfloat16, adapters, checkpointing and accumulation stay."""
     write_sudoku_checkpoint(tmp_path / "published")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    words = ["--setting", "labels", ROOT / "configs" / "llada_8b_6x6.yaml", *small(tmp_path)]
+    words = ["--setting", "labels", ROOT / "configs" / "llada_8b_6x6.yaml", *small(tmp_path, control_batch_size=2)]
     result = finished(SCRIPT, words, env=environment, timeout=300)
     assert "\nobjective " in result.stdout and "\nsft " in result.stdout
     # The recipe gives train_seconds, in whose place --max_steps comes.
