@@ -42,7 +42,8 @@ def puzzles_in(args: argparse.Namespace) -> tuple[list[Board], list[str], bool]:
 
     Raises:
         ValueError: A word is empty.
-        PuzzleParseError: A word is no board and no file, or `read_boards` refuses the file.
+        PuzzleParseError: A word is no board and no file, or `read_boards` refuses the file; of several words
+            `--skip_bad` leaves it out.
         OSError: A file is a folder or cannot be read.
     """
     boards: list[Board] = []

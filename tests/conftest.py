@@ -7,11 +7,9 @@ def pytest_collection_finish(session):
     """Leave what was imported out of garbage collection: each `train()` asks for one, of a million objects else."""
     gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 def pytest_configure(config):
-    gc.disable()  # until tests are collected
     """Examples of hypothesis have no limit of time, which a busy machine would miss.
 
     A shell that runs tests in the background makes them, and the programs that they start, deaf to Ctrl-C.

@@ -59,11 +59,6 @@ FRAGMENTS = (
 FRAMES = (("", ""), ("", "?"), ("<REASONING>", "</REASONING>"))
 Pattern = tuple[str, str, str]
 PATTERNS = [(before, fragment, behind) for fragment in FRAGMENTS for before, behind in FRAMES]
-OF_LABELS = '“\n,“,«\n,‘ ,„," , "x, \'x,`` ` ,x~~~~ ~~~ ,[ *,[answer ,answer 1,“[Tie]”,a[Tie]b,[Tie]1, \n,> \n'.split(
-    ","
-)
-SPACES = [(start, " ", "x") for start in "< </ <answer_1 [ [answer [answer_1 answer_1 [Tie][".split()]
-LABEL_PATTERNS = [*PATTERNS, *(("", fragment, "") for fragment in OF_LABELS), *SPACES]
 FLOOR = 0.004
 """Seconds of CPU time below which growth is not looked at."""
 STEEP = 40
@@ -110,8 +105,7 @@ def steep(
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_ten_times_the_text_takes_about_ten_times_as_long(name):
-    patterns = LABEL_PATTERNS if name in ("parse_label", "escape_answer", "quoted_spans") else PATTERNS
-    assert steep(FUNCTIONS[name], patterns, (3_000, 12_000, 48_000)) == {}
+    assert steep(FUNCTIONS[name], PATTERNS, (3_000, 12_000, 48_000)) == {}
 
 
 @pytest.mark.long

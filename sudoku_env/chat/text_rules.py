@@ -1,11 +1,11 @@
 """The rules of a game in words: what it pays, what a hint costs, how long it lasts and what is shown."""
 
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 
 from sudoku_env.chat.game import VALUES
+from sudoku_env.envs.episodes import check_count
 from sudoku_env.errors import SudokuError
 
 
@@ -37,10 +37,9 @@ class TextRules:
             raise SudokuError(f"reward {self.reward!r} is unknown; choose one of {list(VALUES)}")
         if not 0 <= self.hint_cost < np.inf:
             raise SudokuError(f"hint_cost must be a number of at least 0, got {self.hint_cost!r}")
-        if self.max_turns is not None and not _is_count(self.max_turns):
-            raise SudokuError(f"max_turns must be a whole number, at least 1, or None for 2n², got {self.max_turns!r}")
-        if not _is_count(self.max_characters):
-            raise SudokuError(f"max_characters must be a whole number, at least 1, got {self.max_characters!r}")
+        if self.max_turns is not None:
+            check_count("max_turns (None: 2n²)", self.max_turns)
+        check_count("max_characters", self.max_characters)
         for name in ("show_board", "tell_dead_ends"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise SudokuError(f"{name} must be True or False, got {getattr(self, name)!r}")
@@ -48,7 +47,3 @@ class TextRules:
     def turns(self, size: int) -> int:
         """The turns of an episode on a board of a size."""
         return 2 * size * size if self.max_turns is None else self.max_turns
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1

@@ -79,6 +79,13 @@ def check_number(
     return float(value)
 
 
+def check_count(name: str, count: Any) -> int:
+    """A count of at least 1 as an integer."""
+    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
+        raise SudokuError(f"{name} must be an integer of at least 1, got {count!r}")
+    return int(count)
+
+
 def as_integers(action: Any, shape: tuple[int, ...], entries: str) -> NDArray[Any]:
     """What a caller passed, anything at all, as an array of any integer type.
 

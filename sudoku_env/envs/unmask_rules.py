@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 from gymnasium import spaces
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sudoku_env.answers import Answers, Guard, check_known, definite_rule
 from sudoku_env.envs.dynamics import OnError
-from sudoku_env.envs.episodes import check_number
+from sudoku_env.envs.episodes import check_count, check_number
 from sudoku_env.errors import SudokuError
 from sudoku_env.kernels.unmask import NO_POSITION
 
@@ -54,11 +54,11 @@ class UnmaskRules:
         checked = {
             "lam": check_number("lam", self.lam, "0 or larger and finite", lambda lam: 0 <= lam < inf),
             "illegal_reward": check_number("illegal_reward", self.illegal_reward),
-            "tokens_per_step": _check_count("tokens_per_step", self.tokens_per_step),
+            "tokens_per_step": check_count("tokens_per_step", self.tokens_per_step),
             "on_error": check_known("on_error", self.on_error, OnError),
             "take_back": bool(self.take_back),
             "error_cost": None if cost is None else check_number("error_cost", cost, wanted, lambda c: 0 < c < inf),
-            "max_steps": None if self.max_steps is None else _check_count("max_steps", self.max_steps),
+            "max_steps": None if self.max_steps is None else check_count("max_steps", self.max_steps),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -146,10 +146,3 @@ class UnmaskRules:
         places = [masked, remaskable] if self.take_back else [masked]
         rest = [none, *places, tokens] * (self.tokens_per_step - 1)
         return np.concatenate([*places, tokens, *rest], axis=1)
-
-
-def _check_count(name: str, count: Any) -> int:
-    """A count of at least 1 as an integer."""
-    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
-        raise SudokuError(f"{name} must be an integer of at least 1, got {count!r}")
-    return int(count)

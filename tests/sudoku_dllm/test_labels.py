@@ -322,10 +322,7 @@ def test_ctrl_c_ends_with_the_command_that_goes_on(tmp_path) -> None:
         (["--num_generations", "0"], "num_generations=0"),
         (["--arms", "sft", "--learning_rate", "3"], "--learning_rate does nothing in sft: give --rates sft=RATE"),
         (["--arms", "sft", "--ce_weight", "9"], "--ce_weight does nothing in sft: add an arm by roll-outs"),
-        (
-            ["--arms", "ce", "--control_batch_size", "3"],
-            "nothing in ce: set per_device_train_batch_size, or leave it out",
-        ),
+        (["--arms", "ce", "--control_batch_size", "3"], "nothing in ce: set per_device_train_batch_size, or leave"),
         (["--seeds", "1", "--seed", "5"], "--seed does nothing beside --seeds: name it there"),
         (["--resume_with_changes", "True"], "does nothing in a comparison, one for all arms: take a new output_dir"),
         (["misspelt.yaml"], "learning_rat is unknown; did you mean learning_rate?"),

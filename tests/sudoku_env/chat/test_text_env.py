@@ -214,11 +214,11 @@ def test_the_end_by_giving_up_and_by_turns():
     assert (terminated, truncated) == (False, True) and reply.endswith("No turn is left. The game is over.")
 
 
-WRONG = {"reward": "dense", "hint_cost": -1, "max_turns": 2.5, "max_characters": 0, "show_board": "no",
-         "clues": 99, "rule": "guess"}  # fmt: skip
+WRONG = {"reward": "dense", "hint_cost": -1, "max_turns": 0, "max_characters": 0, "clues": 99, "rule": "guess"}
+NEITHER = [("size", 16), ("size", 5), ("render_mode", "human"), ("max_turns", 2.5), ("show_board", "no")]
 
 
-@pytest.mark.parametrize(("name", "value"), [("size", 16), ("size", 5), ("render_mode", "human"), *WRONG.items()])
+@pytest.mark.parametrize(("name", "value"), [*NEITHER, *WRONG.items()])
 def test_arguments_out_of_range_are_refused(name, value):
     refused(name, lambda: SudokuText(**{name: value}), SudokuError)
 
